@@ -259,7 +259,7 @@ def _connect(kind, count, cluster, gpu):
   if kind in ("tpu", "xla"):
     # TensorFlow traces one replica on the CPU; the devices are jax's.
     connected = pjrt_devices.connect("tpu") if kind == "tpu" else pjrt_devices.connect("cpu", count)
-    strategy = replica.OneOfMany(connected.count)
+    strategy = replica.OneOfMany(connected.count, packs=kind == "xla")
     role = {} if cluster is None else dict(role=cluster.role, has_evaluator=cluster.has_evaluator)
     return Device(kind, strategy, xla_devices=connected, **role)
   gpus.set_memory_growth(gpu)
@@ -311,7 +311,7 @@ def _connect_workers(kind, own, cluster, joining, gpu):
 def _connect_hosts(kind, count, cluster, joining):
   platform, own = ("tpu", None) if kind == "tpu" else ("cpu", count)
   connected, link = xla_cluster.connect(platform, own, cluster, joining.facts(), joining.timeout)
-  strategy = replica.OneOfMany(connected.count)
+  strategy = replica.OneOfMany(connected.count, packs=kind == "xla")
   return Device(kind, strategy, link=link, xla_devices=connected, **_place_in(cluster))
 
 

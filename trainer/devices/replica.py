@@ -5,12 +5,18 @@ the gradients, synchronized batch norm, the replica's number in a random seed) b
 operations over N replicas. Functions that are traced under it can be compiled, but not run.
 """
 
+import collections
 import functools
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
+
+# Tensors up to this size are reduced in one piece where the devices are those of one CPU. There a
+# reduction over eight devices takes some 0.1 ms, whatever its size (AMD EPYC, two cores): the time
+# in which a few hundred kilobytes are copied.
+_PACKED_BYTES = 256 * 1024
 
 _COMBINED = {
   tf.VariableAggregation.MEAN: tf.distribute.ReduceOp.MEAN,
@@ -23,17 +29,20 @@ class OneOfMany(tf.distribute.OneDeviceStrategy):
 
   Args:
     replicas: the number of replicas that are in sync.
+    packs: whether small tensors that are reduced together become one, as is best where the devices
+      are a CPU's, which wait for each other at each tensor. A TPU's compiler packs them itself.
   """
 
-  def __init__(self, replicas: int) -> None:
+  def __init__(self, replicas: int, packs: bool = False) -> None:
     # Not OneDeviceStrategy's own __init__, which would make its own kind of extended object.
-    tf.distribute.Strategy.__init__(self, _Extended(self, replicas))
+    tf.distribute.Strategy.__init__(self, _Extended(self, replicas, packs))
 
 
 class _Extended(tensorflow_internals.OneDeviceExtended):
-  def __init__(self, strategy, replicas):
+  def __init__(self, strategy, replicas, packs):
     super().__init__(strategy, "/cpu:0")
     self.replicas = replicas
+    self.packs = packs
 
   @property
   def _num_replicas_in_sync(self):
@@ -65,9 +74,35 @@ class _Extended(tensorflow_internals.OneDeviceExtended):
 
 class _Context(tf.distribute.ReplicaContext):
   def all_reduce(self, reduce_op, value, options=None):
-    return tf.nest.map_structure(
-      lambda tensor: all_reduce(reduce_op, tensor, self.num_replicas_in_sync), value
-    )
+    reduced = functools.partial(all_reduce, reduce_op, replicas=self.num_replicas_in_sync)
+    if not self.strategy.extended.packs:
+      return tf.nest.map_structure(reduced, value)
+    tensors = [tf.convert_to_tensor(each) for each in tf.nest.flatten(value)]
+    return tf.nest.pack_sequence_as(value, _reduce_packed(reduced, tensors))
+
+
+def _reduce_packed(reduced, tensors):
+  """Reduces tensors, the small ones of a dtype in one piece.
+
+  Args:
+    reduced: function of a tensor that reduces it.
+    tensors: the tensors.
+  """
+  results = [None] * len(tensors)
+  packs = collections.defaultdict(list)  # dtype → the places of small tensors
+  for place, tensor in enumerate(tensors):
+    size = tensor.shape.num_elements()
+    if size is not None and size * tensor.dtype.size <= _PACKED_BYTES:
+      packs[tensor.dtype].append(place)
+    else:
+      results[place] = reduced(tensor)
+  for places in packs.values():
+    pack = [tensors[place] for place in places]
+    whole = reduced(tf.concat([tf.reshape(tensor, [-1]) for tensor in pack], 0))
+    parts = tf.split(whole, [tensor.shape.num_elements() for tensor in pack])
+    for place, part in zip(places, parts, strict=True):
+      results[place] = tf.reshape(part, tensors[place].shape)
+  return results
 
 
 def _assign_combined(variable, assign, value, *args, **kwargs):

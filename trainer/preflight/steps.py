@@ -35,7 +35,7 @@ class Steps:
     self._input_fns = experiment.input_fns
     self._per_core = per_core
     params = dict(experiment.params, use_tpu=kind == "tpu")
-    device = device_lib.Device(kind, replica.OneOfMany(replicas))
+    device = device_lib.Device(kind, replica.OneOfMany(replicas, packs=kind == "xla"))
     self._feeder = feeder.Feeder(
       feeder.layout_of(device, experiment.config), per_core.__getitem__, experiment.config, params
     )

@@ -116,10 +116,10 @@ class StepsProgram(multi_step.StepsLoop):
     self._time_input(reader.fetch)
 
   def _end(self, start, done):
-    results = self._read(done)
-    # Of all variables only this one has the training's value on the host after each loop.
+    # Of all variables only this one has the training's value on the host after each loop. The
+    # devices still work: what is done here does not keep them waiting.
     self._variables.count_on_host(self._global_step, start + done)
-    return results
+    return self._read(done)
 
   def _call_host(self, step):
     """Calls the host_call with the tensors of the newest step, concatenated over the cores."""

@@ -22,7 +22,8 @@ import numpy as np
 import tensorboard.compat
 import tensorflow as tf
 from absl import logging
-from tensorboard.compat.proto import event_pb2
+from tensorboard.compat.proto import event_pb2, summary_pb2
+from tensorboard.plugins.scalar import summary as scalar_summary
 
 from trainer import errors
 from trainer.cli import notices
@@ -203,11 +204,15 @@ class _File:
     """Has all written."""
     storage.retry("write TensorBoard files to", self._directory, self.writer.flush)
 
+  def write(self, event: event_pb2.Event) -> None:
+    """Adds an event, which `flush` writes."""
+    tensorflow_internals.write_event(self.writer, event)
+
   def begin(self, step: int) -> None:
     """Writes that a training begins at a step: TensorBoard drops what is later in the folder."""
     start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
     event = event_pb2.Event(wall_time=time.time(), step=step + 1, session_log=start)
-    tensorflow_internals.write_event(self.writer, event)
+    self.write(event)
     self.flush()
 
 
@@ -268,9 +273,13 @@ class Writer:
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
     """Writes scalars by tag, at a step."""
-    with self._writing():
-      for tag, value in values.items():
-        tf.summary.scalar(tag, value, step=step)
+    # One event. tf.summary.scalar takes ten times as long, and the devices wait meanwhile.
+    pairs = [scalar_summary.scalar_pb(tag, value) for tag, value in values.items()]
+    summary = summary_pb2.Summary(value=[pair.value[0] for pair in pairs])
+    file = self._opened()
+    with self._translate_errors():
+      file.write(event_pb2.Event(wall_time=time.time(), step=step, summary=summary))
+      file.flush()
 
   def histograms(self, step: int, values: Mapping[str, np.ndarray]) -> None:
     """Writes histograms of arrays by tag, at a step."""
