@@ -11,13 +11,13 @@ from trainer import errors
 from trainer.compat.v1 import contrib
 
 
-def evaluated(tmp_path, make_ops, device="cpu", batch=20):
+def evaluated(tmp_path, make_ops, device="cpu", batch=20, modes=("eval",)):
   """The result of an evaluation with these eval_metric_ops, and what it should be of."""
   seen = {}
 
   def model_fn(features, labels, mode):
     spec = programs.model_fn(features, labels, mode)
-    if mode != "eval":
+    if mode not in modes:
       return spec
     classes = tf.cast(features["x"][:, 0] > 0, tf.int32)
     return spec._replace(eval_metric_ops=make_ops(tf.cast(labels > 0, tf.int32), classes))
@@ -110,3 +110,71 @@ def test_a_value_that_is_of_the_batch_alone_is_refused(tmp_path):
 
   with pytest.raises(errors.SpecError, match=r"eval_metric_ops\['mixed'\] depends on"):
     evaluated(tmp_path, make_ops)
+
+
+def counters(collections):
+  """Variables of a program's own: how many, and how many are right."""
+
+  def make(name, shape=()):
+    return tf.get_variable(
+      name, shape, initializer=tf.zeros_initializer(), trainable=False, collections=collections
+    )
+
+  return make
+
+
+def own_metrics(labels, classes, make):
+  right, seen = make("right"), make("seen")
+  table = make("table", [2, 2])
+  equal = tf.cast(tf.equal(labels, classes), tf.float32)
+  with tf.control_dependencies([seen.assign_add(tf.cast(tf.size(labels), tf.float32))]):
+    update = tf.group(right.assign_add(tf.reduce_sum(equal)))
+  counted = table.assign_add(tf.math.confusion_matrix(labels, classes, 2, dtype=tf.float32))
+  positives = tf.metrics.true_positives(labels, classes)
+  some = make("some").assign_add(tf.cast(tf.reduce_sum(labels * classes), tf.float32))
+  return {
+    "accuracy": (right / seen, update),
+    "seen": (seen, update),
+    "diagonal": (tf.linalg.diag_part(table), counted),
+    "false_positives": (counted[0, 1], counted),
+    "missed": (table[1, 1] - positives[0], tf.group(positives[1], counted)),
+    "batches": ((batches := make("batches")).read_value(), batches.assign_add(1.0)),
+    "some": (some, some),
+  }
+
+
+OWN = [("cpu", tf.GraphKeys.LOCAL_VARIABLES), ("cpu:2", tf.GraphKeys.LOCAL_VARIABLES)]
+OWN += [("cpu", tf.GraphKeys.GLOBAL_VARIABLES), ("xla:2", tf.GraphKeys.LOCAL_VARIABLES)]
+
+
+@pytest.mark.parametrize(("device", "collection"), long.except_for(OWN[1:3], OWN))
+def test_metrics_of_variables_of_the_program_are_counted(tmp_path, device, collection):
+  def make_ops(labels, classes):
+    return own_metrics(labels, classes, counters([collection]))
+
+  # Those of the graph of 2.15 are in its checkpoints, if the training makes them too.
+  result, labels, classes = evaluated(tmp_path, make_ops, device, modes=("train", "eval"))
+  positives = (labels * classes).sum()
+  assert result["accuracy"] == pytest.approx((labels == classes).mean(), rel=1e-5)
+  assert result["seen"] == len(labels)
+  assert result["diagonal"].tolist() == [((1 - labels) * (1 - classes)).sum(), positives]
+  assert result["false_positives"] == ((1 - labels) * classes).sum()
+  assert result["missed"] == 0
+  assert result["some"] == positives
+
+
+def test_an_evaluation_begins_with_the_first_values_of_variables(tmp_path):
+  def model_fn(features, labels, mode):
+    spec = programs.model_fn(features, labels, mode)
+    total = counters([tf.GraphKeys.LOCAL_VARIABLES])("total")
+    update = total.assign_add(tf.cast(tf.shape(labels)[0], tf.float32))
+    return spec._replace(eval_metric_ops={"total": (total, update)})
+
+  def input_fn():
+    x, y = programs.arrays()
+    return tf.data.Dataset.from_tensor_slices(({"x": x}, y)).batch(20)
+
+  estimator = programs.estimator(tmp_path, fn=model_fn)
+  estimator.train(lambda: input_fn().unbatch().batch(16, drop_remainder=True), steps=1)
+  seen = [estimator.evaluate(input_fn)["total"] for _ in range(2)]
+  assert seen == [len(programs.arrays()[1])] * 2

@@ -11,9 +11,11 @@ operations of a few types. This module leaves such an operation out when it is c
 
 import contextlib
 import contextvars
+import dataclasses
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -34,6 +36,31 @@ _INDISPENSABLE = re.compile(
 
 # Distance between the states of two draws: larger than one draw advances a generator.
 _DRAWS_APART = 1 << 32
+
+
+@dataclasses.dataclass(frozen=True)
+class LeftOut:
+  """An assignment that is not in the graph.
+
+  Attributes:
+    kind: its type of operation.
+    inputs: its inputs, the variable's handle first.
+    attributes: by name, tf.compat.v1.AttrValues.
+  """
+
+  kind: str
+  inputs: tuple[tf.Tensor, ...]
+  attributes: Mapping[str, Any]
+
+  def node_def(self, name: str) -> Any:
+    """Returns it as a tf.compat.v1.NodeDef of this name."""
+    inputs = [name_of_input(tensor) for tensor in self.inputs]
+    return tf.compat.v1.NodeDef(name=name, op=self.kind, input=inputs, attr=self.attributes)
+
+
+# Attribute of a graph: name of the operation that is in its place → LeftOut. The inputs keep their
+# graph, so that a table beside the graphs would keep all of them.
+_LEFT_OUT = "_octet_assignments_left_out"
 
 
 class _Rule:
@@ -93,7 +120,11 @@ def _create_operation(original, graph, kind, inputs, *args, **kwargs):
       "operation's output cannot be computed without the change: create it in training only "
       "(if mode == ModeKeys.TRAIN)."
     )
-  return tf.no_op()
+  made = tf.no_op()
+  if not hasattr(graph, _LEFT_OUT):
+    setattr(graph, _LEFT_OUT, {})
+  getattr(graph, _LEFT_OUT)[made.name] = LeftOut(kind, tuple(inputs), kwargs.get("attrs") or {})
+  return made
 
 
 @patches.replaces(*tensorflow_internals.FUNCTION_CONTEXT, inside=_rule)
@@ -109,6 +140,16 @@ def _make_function_context(original, *args, **kwargs):
 def changes_a_variable(kind: str) -> bool:
   """Returns whether operations of a type, such as "AssignVariableOp", change their variable."""
   return bool(_CHANGES.fullmatch(kind) or kind == _DRAW or _INDISPENSABLE.fullmatch(kind))
+
+
+def left_out(operation: tf.Operation) -> LeftOut | None:
+  """Returns the assignment in whose place an operation is, or None."""
+  return getattr(operation.graph, _LEFT_OUT, {}).get(operation.name)
+
+
+def name_of_input(tensor: tf.Tensor) -> str:
+  """Returns by which name LeftOut.node_def has a tensor: an eager one has none of its own."""
+  return f"eager_{id(tensor)}:0" if hasattr(tensor, "numpy") else tensor.name
 
 
 def eager_handle(handle: tf.Tensor) -> tf.Tensor | None:

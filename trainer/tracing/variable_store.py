@@ -302,6 +302,17 @@ class VariableStore:
         if name in home:
           home[name].assign(value())
 
+  def first_value(self, variable: tf.Variable) -> tf.Tensor:
+    """Returns what an evaluation begins with: a local variable's initial value, or the present one.
+
+    A checkpoint holds no local variable.
+    """
+    for name, own in self._local.items():
+      if own is variable:
+        return tf.convert_to_tensor(self._initial_values[name](), variable.dtype)
+    self.bring_to_host()
+    return self.strategy.experimental_local_results(variable)[0].read_value()
+
   def _get(self, next_creator, name, former_name, maker, kwargs):
     """Returns the variable of a name; creates it for the first trace that asks for it."""
     if name != former_name:

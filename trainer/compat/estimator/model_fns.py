@@ -16,6 +16,7 @@ from trainer.compat.graph_mode import (
   fetches,
   habits,
   host_calls,
+  host_rows,
   keras_names,
   layer_updates,
   metric_pairs,
@@ -192,7 +193,7 @@ def _by_example(pair: tuple[Callable, Any], batch: Any) -> tuple[Callable, Any]:
   restores: list[Callable] = []
 
   def convert(tensor: Any) -> tf.Tensor:
-    converted, restore = metric_pairs.by_example(tf.convert_to_tensor(tensor), batch)
+    converted, restore = host_rows.by_example(tf.convert_to_tensor(tensor), batch)
     restores.append(restore)
     return converted
 

@@ -1,108 +1,262 @@
-"""What a model_fn computes of the values of metrics: computed again on the host.
+"""What a model_fn computes of the values of metrics, and metrics of variables of its own.
 
     precision, recall = tf.metrics.precision(y, p), tf.metrics.recall(y, p)
     f1 = 2 * precision[0] * recall[0] / (precision[0] + recall[0])
-    eval_metric_ops={"f1": (f1, tf.group(precision[1], recall[1]))}
+    total = tf.get_variable("total", [], trainable=False, collections=[GraphKeys.LOCAL_VARIABLES])
+    eval_metric_ops={
+      "f1": (f1, tf.group(precision[1], recall[1])),
+      "total": (total, total.assign_add(tf.reduce_sum(y))),
+    }
 
-The operations between the values and the result are copied from the graph of the model_fn.
+What depends on such a value or variable is copied from the graph of the model_fn to the host. What
+it needs of the batch is sent there: on several cores, a variable is updated with the share of each
+of them in turn. Values are computed after that.
 """
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from trainer import errors
+from trainer.compat.graph_mode import graph_copies, host_rows
+from trainer.internals import tensorflow_internals
+from trainer.tracing import assignments, fetched_operations, variable_store
 
 v1 = tf.compat.v1
 
 
-class Computed:
-  """An entry of eval_metric_ops.
+class MetricGraph:
+  """Entries of eval_metric_ops that are no metrics of Keras.
 
   Args:
-    name: its name.
-    metric: (value, update_op): those of one of tf.metrics's functions, or computed of such.
+    metrics: name → (value, update_op): those of one of tf.metrics's functions, or computed of such
+      or of variables of the program's own.
     pairs: what functions of tf.metrics returned in this model_fn, (value, update_op) each.
+    batch: the number of examples: an int, or a tensor.
 
   Attributes:
     needs: which of the pairs, by their indices.
+    tensors: what has to reach the host, by name, with an entry for each example.
 
   Raises:
-    SpecError: the metric is something else.
+    SpecError: a metric is something else.
   """
 
-  def __init__(self, name: str, metric: Any, pairs: Sequence[tuple[tf.Tensor, tf.Tensor]]):
-    if not (isinstance(metric, tuple | list) and len(metric) == 2 and tf.is_tensor(metric[0])):
-      raise errors.SpecError(
-        f"eval_metric_ops[{name!r}] is {metric!r}: expected a pair (value, update_op), as "
-        "functions of tf.metrics return it, or a Keras metric."[:600]
-      )
-    self._name = name
-    self._value = metric[0]
-    self._of = {id(tensor): index for index, pair in enumerate(pairs) for tensor in pair}
-    self._stand_ins = {id(tensor): tensor for pair in pairs for tensor in pair}
-    self._operations, inputs = self._walk(self._value)
-    _, updates = self._walk(metric[1])
-    self.needs = sorted({self._of[key] for key in (*inputs, *updates)})
-    self._inputs = inputs
-    if not inputs:
-      raise errors.SpecError(
-        f"eval_metric_ops[{name!r}]: the value {self._value!r} is of no function of tf.metrics. A "
-        "value of the batch is tf.metrics.mean(value)."
-      )
+  def __init__(
+    self, metrics: Mapping[str, Any], pairs: Sequence[tuple[tf.Tensor, tf.Tensor]], batch: Any
+  ):
+    self._batch = batch
+    self._store = variable_store.current()
+    self._values = {name: _value(name, metric) for name, metric in metrics.items()}
+    # By the name of an operation, (index of its pair, place in it).
+    self._stand_ins = {
+      tensor.op.name: (index, place)
+      for index, pair in enumerate(pairs)
+      for place, tensor in enumerate(pair)
+    }
+    self.tensors: dict[str, tf.Tensor] = {}
+    # By the name of a tensor of the step, how it reaches the host; or what it is outside of a step.
+    self._sent: dict[str, host_rows.Sent] = {}
+    self._eager: dict[str, tf.Tensor] = {}
+    updates = _reached([metric[1] for metric in metrics.values()])
+    reached = _reached([*self._values.values(), *(metric[1] for metric in metrics.values())])
+    self.needs = sorted({self._stand_ins[o.name][0] for o in reached if o.name in self._stand_ins})
+    self._variables = _changed_variables(self._store, reached)
+    self._on_host = self._depending(reached)
+    self._updates: list[tf.Operation] = []
+    if self._variables:
+      # Tells how many cores there are: an update may need nothing of the batch.
+      self.tensors["cores"], self._cores = host_rows.send("cores", tf.zeros([batch]), batch)
+      changing = [one for one in updates if one.name in self._on_host]
+      given = list(itertools.chain.from_iterable(map(_inputs, changing)))
+      for tensor in given:
+        self._send(tensor)
+      constants = [one.op for one in given if _is_constant(one)]
+      self._updates = list({one.name: one for one in [*constants, *changing]}.values())
+    self._of_values = {name: self._graph_of(name, value) for name, value in self._values.items()}
 
-  def _walk(self, start: Any) -> tuple[list[tf.Operation], list[int]]:
-    """(operations up to a tensor or operation, in their order; stand-ins that they begin with)."""
-    operations: dict[str, tf.Operation] = {}
-    inputs: list[int] = []
-    waiting = [start]
+  def _depending(self, operations: Iterable[tf.Operation]) -> set[str]:
+    """Names of those that depend on a variable that changes, or on what tf.metrics returned."""
+    found: set[str] = set()
+    for operation in operations:
+      before = [tensor.op.name for tensor in _inputs(operation) if not _is_eager(tensor)]
+      before += [one.name for one in fetched_operations.control_inputs(operation)]
+      if any(name in found or name in self._stand_ins for name in before) or any(
+        self._variable(tensor) is not None for tensor in _inputs(operation)
+      ):
+        found.add(operation.name)
+    return found
+
+  def _variable(self, tensor: tf.Tensor) -> tf.Variable | None:
+    """The variable that changes and whose handle a tensor is, if it is one."""
+    if tensor.dtype != tf.resource:
+      return None
+    return self._variables.get(id(assignments.eager_handle(tensor)))
+
+  def _graph_of(self, name: str, value: tf.Tensor) -> list[tf.Operation]:
+    """The operations by which the host computes a value after the updates, which are not in it."""
+    found: dict[str, tf.Operation] = {}
+    waiting, is_of_metrics = [value.op], False
     while waiting:
-      one = waiting.pop()
-      if id(one) in self._stand_ins:
-        inputs.append(id(one))
-        continue
-      operation = one if isinstance(one, tf.Operation) else one.op
-      if operation.name in operations:
-        continue
-      is_of_step = operation.op_def.is_stateful or operation.type.startswith("Placeholder")
-      if is_of_step or (not operation.inputs and operation.type not in ("Const", "NoOp")):
-        raise errors.SpecError(
-          f"eval_metric_ops[{self._name!r}] depends on {operation.name!r} ({operation.type}), "
-          "another one in each batch: compute with what functions of tf.metrics return and with "
-          "constants, or return TPUEstimatorSpec(eval_metrics=(metric_fn, tensors))."
-        )
-      operations[operation.name] = operation
-      waiting += [*operation.inputs, *self._updates(operation)]
-    return list(operations.values()), inputs
+      operation = waiting.pop()
+      if operation.name in self._stand_ins:
+        is_of_metrics = True
+      elif operation.name in self._on_host or operation.type == "Const":
+        is_of_metrics |= operation.type != "Const"
+        found[operation.name] = operation
+        waiting += [tensor.op for tensor in operation.inputs if tensor.dtype != tf.resource]
+      else:
+        _require_no_batch(name, operation)
+        for tensor in operation.outputs:
+          self._send(tensor)
+    if not is_of_metrics:
+      raise errors.SpecError(
+        f"eval_metric_ops[{name!r}]: the value {value!r} is of no function of tf.metrics, and of no "
+        "variable that an update changes. A value of the batch is tf.metrics.mean(value)."
+      )
+    return list(found.values())
 
-  def _updates(self, operation: tf.Operation) -> list[tf.Tensor]:
-    """What tf.group is of: stand-ins, or further groups."""
-    stand_ins = {tensor.op.name: tensor for tensor in self._stand_ins.values()}
-    return [
-      stand_ins.get(before.name, before)
-      for before in operation.control_inputs
-      if before.name in stand_ins or before.type in ("NoOp", "Identity")
-    ]
+  def _send(self, tensor: tf.Tensor) -> None:
+    """Has a tensor of the step reach the host, where it is not made there."""
+    name = assignments.name_of_input(tensor)
+    if name in self._sent or _is_constant(tensor) or self._variable(tensor) is not None:
+      return
+    if tensor.dtype == tf.resource:  # as of a look-up table
+      self._eager[name] = assignments.eager_handle(tensor)
+    elif _is_eager(tensor):
+      self._eager[name] = tensor
+    elif tensor.op.name not in self._on_host and tensor.op.name not in self._stand_ins:
+      key = f"own/{len(self._sent)}"
+      self.tensors[key], self._sent[name] = host_rows.send(key, tensor, self._batch)
 
-  def on_host(self, counted: Mapping[int, tuple[tf.Tensor, tf.Tensor]]) -> Any:
-    """The pair, of those of tf.metrics that were called on the host, by their indices."""
-    values = {key: counted[self._of[key]][0] for key in self._inputs}
-    if id(self._value) in values:
-      return counted[self._of[id(self._value)]]
-    definition = tf.compat.v1.GraphDef()
-    for operation in self._operations:
-      node = definition.node.add()
-      node.CopyFrom(operation.node_def)
-      node.attr.pop("_class", None)
-      kept = [name for name in node.input if not name.startswith("^")]
-      node.ClearField("input")
-      node.input.extend(kept)
-      node.device = ""
-    (value,) = tf.graph_util.import_graph_def(
-      definition,
-      input_map={self._stand_ins[key].name: tensor for key, tensor in values.items()},
-      return_elements=[self._value.name],
-      name="",
+  def on_host(
+    self, gathered: Mapping[str, tf.Tensor], counted: Mapping[int, tuple[tf.Tensor, tf.Tensor]]
+  ) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+    """Updates the variables, and computes the values.
+
+    Args:
+      gathered: what has come of `tensors`.
+      counted: the pairs of tf.metrics that `needs` has, called on the host.
+
+    Returns:
+      Name → (value, the same).
+    """
+    given = self._eager | self._handles()
+    for name, (index, place) in self._stand_ins.items():
+      if index in counted:
+        given[f"{name}:0"] = tf.convert_to_tensor(counted[index][place])
+    if self._updates:
+      self._update(given, gathered)
+    given |= {name: sent.of_core(gathered, 0) for name, sent in self._sent.items()}
+    values = {name: self._computed(name, given) for name in self._values}
+    return {name: (value, value) for name, value in values.items()}
+
+  def _computed(self, name: str, given: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    value = self._values[name].name
+    if value in given:
+      return given[value]
+    return graph_copies.copy(self._of_values[name], given, [value])[0]
+
+  def _handles(self) -> dict[str, tf.Tensor]:
+    """By the name of a handle in the step, that of the variable that the host has for it."""
+    twins: dict[int, tf.Variable] = {}
+    found = {}
+    operations = itertools.chain(self._updates, *self._of_values.values())
+    for tensor in itertools.chain.from_iterable(map(_inputs, operations)):
+      variable = self._variable(tensor)
+      if variable is not None:
+        if id(variable) not in twins:
+          twins[id(variable)] = self._twin(variable)
+        found[assignments.name_of_input(tensor)] = twins[id(variable)].handle
+    return found
+
+  def _twin(self, variable: tf.Variable) -> tf.Variable:
+    store = self._store
+
+    def initial_value() -> tf.Tensor:
+      return store.first_value(variable)
+
+    name = variable.name.partition(":")[0]
+    return tf.Variable(
+      initial_value, trainable=False, name=name, dtype=variable.dtype, shape=variable.shape
     )
-    return value, value
+
+  def _update(self, given: Mapping[str, tf.Tensor], gathered: Mapping[str, tf.Tensor]) -> None:
+    """Updates the variables with the share of each core in turn."""
+
+    def body(core: tf.Tensor) -> tf.Tensor:
+      sent = {name: one.of_core(gathered, core) for name, one in self._sent.items()}
+      graph_copies.copy(self._updates, {**sent, **given}, [])
+      return core + 1
+
+    cores = self._cores.cores(gathered)
+    if cores is None:
+      body(tf.constant(0))
+      return
+    tf.while_loop(lambda core: core < cores, body, [tf.constant(0)])
+
+
+def _value(name: str, metric: Any) -> tf.Tensor:
+  is_pair = isinstance(metric, tuple | list) and len(metric) == 2
+  if not is_pair or not (tf.is_tensor(metric[0]) or isinstance(metric[0], tf.Variable)):
+    raise errors.SpecError(
+      f"eval_metric_ops[{name!r}] is {metric!r}: expected a pair (value, update_op), as "
+      "functions of tf.metrics return it, or a Keras metric."[:600]
+    )
+  return tf.convert_to_tensor(metric[0])
+
+
+def _reached(wanted: Iterable[Any]) -> list[tf.Operation]:
+  """The operations that a fetch of tensors and operations runs, each after what it needs."""
+  found = fetched_operations.reached(
+    one if isinstance(one, tf.Operation) else one.op for one in wanted
+  )
+  return [one for one in v1.get_default_graph().get_operations() if one in found]
+
+
+def _inputs(operation: tf.Operation) -> Sequence[tf.Tensor]:
+  """The inputs of an operation, or of the assignment in whose place it is."""
+  left_out = assignments.left_out(operation)
+  return operation.inputs if left_out is None else left_out.inputs
+
+
+def _is_eager(tensor: tf.Tensor) -> bool:
+  return hasattr(tensor, "numpy")
+
+
+def _is_constant(tensor: tf.Tensor) -> bool:
+  return not _is_eager(tensor) and tensor.op.type == "Const"
+
+
+def _changed_variables(
+  store: variable_store.VariableStore, operations: Iterable[tf.Operation]
+) -> dict[int, tf.Variable]:
+  """The variables that operations change, by the identities of their handles."""
+  own = {
+    id(handle): variable
+    for variable in (*store.variables.values(), *store.local_variables())
+    for handle in tensorflow_internals.handles(variable)
+  }
+  found = {}
+  for operation in operations:
+    left_out = assignments.left_out(operation)
+    if assignments.changes_a_variable(operation.type if left_out is None else left_out.kind):
+      key = id(assignments.eager_handle(_inputs(operation)[0]))
+      found |= {key: own[key]} if key in own else {}
+  return found
+
+
+def _require_no_batch(name: str, operation: tf.Operation) -> None:
+  for one in fetched_operations.reached([operation]):
+    is_of_batch = one.type == "Placeholder" and one.outputs[0].dtype != tf.resource
+    if is_of_batch or (
+      one.op_def.is_stateful and one.type not in ("ReadVariableOp", "Placeholder")
+    ):
+      raise errors.SpecError(
+        f"eval_metric_ops[{name!r}] depends on {one.name!r} ({one.type}), another one in each "
+        "batch: compute the value with what functions of tf.metrics return, with variables that "
+        "update_op changes, and with constants; or return "
+        "TPUEstimatorSpec(eval_metrics=(metric_fn, tensors))."
+      )

@@ -17,7 +17,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainer.compat.graph_mode import keras_metrics, metric_graphs
+from trainer.compat.graph_mode import host_rows, keras_metrics, metric_graphs
 from trainer.internals import patches
 
 v1 = tf.compat.v1
@@ -126,7 +126,8 @@ def eval_metrics(
   """The eval_metrics of Octet, from the eval_metric_ops of an EstimatorSpec.
 
   Args:
-    metric_ops: dict of name → DeferredPair, pair of what is computed of such, or Keras metric.
+    metric_ops: dict of name → DeferredPair, pair of what is computed of such or of variables of the
+      program's own, or Keras metric.
     batch: the number of examples: an int, or a tensor.
 
   Returns:
@@ -137,16 +138,15 @@ def eval_metrics(
   """
   tensors: dict[str, tf.Tensor] = {}
   pairs = list(_pairs.get() or ())
-  computed = {
-    name: metric_graphs.Computed(name, metric, pairs)
-    for name, metric in metric_ops.items()
-    if not isinstance(metric, keras.metrics.Metric)
+  of_keras = {
+    name: metric for name, metric in metric_ops.items() if isinstance(metric, keras.metrics.Metric)
   }
-  of_keras = {name: metric for name, metric in metric_ops.items() if name not in computed}
-  needed = {index for one in computed.values() for index in one.needs}
+  others = {name: metric for name, metric in metric_ops.items() if name not in of_keras}
+  graph = metric_graphs.MetricGraph(others, pairs, batch)
+  tensors |= graph.tensors
   calls = {
     index: _Call(f"metric/{index}", pairs[index].fn, (pairs[index].args, pairs[index].kwargs))
-    for index in sorted(needed)
+    for index in graph.needs
   }
   updates = {
     name: [
@@ -160,7 +160,7 @@ def eval_metrics(
 
   def metric_fn(**gathered: tf.Tensor) -> dict[str, Any]:
     counted = {index: _updated(*call(gathered)) for index, call in calls.items()}
-    found = {name: one.on_host(counted) for name, one in computed.items()}
+    found: dict[str, Any] = dict(graph.on_host(gathered, counted))
     for name, metric in of_keras.items():
       anew = keras_metrics.anew(metric)
       for call in updates[name]:
@@ -190,7 +190,7 @@ class _Call:
     for leaf in tf.nest.flatten(self._arguments):
       if _is_tensor(leaf):
         key = f"{self._name}/{len(self._leaves)}"
-        found[key], restore = by_example(tf.convert_to_tensor(leaf), batch)
+        found[key], restore = host_rows.by_example(tf.convert_to_tensor(leaf), batch)
         leaf = _Sent(key, restore)
       self._leaves.append(leaf)
     return found
@@ -213,42 +213,3 @@ class _Sent:
 
   def __init__(self, key: str, restore: Callable):
     self.key, self.restore = key, restore
-
-
-def by_example(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:
-  """A tensor with an entry for each example, and a function that makes of many the tensor again.
-
-  A scalar, as of a batch's mean, becomes the value of each example, and so does a single row, which
-  is how programs made a scalar one that a TPU could send; several rows for an example, as of its
-  words, become one row of them. Rows whose number is not known before, as those of a mask, are sent
-  in one piece.
-  """
-  if tensor.shape.rank == 0:
-    return tf.fill([batch], tensor), lambda gathered: gathered
-  rows = tensor.shape.as_list()[0] if tensor.shape.rank is not None else None
-  if rows == 1:
-    return tf.repeat(tensor, batch, 0), lambda gathered: gathered
-  if rows is None and isinstance(batch, int) and tensor.shape.rank is not None:
-    return _as_one_string(tensor, batch)
-  if not isinstance(batch, int) or rows is None or rows == batch or rows % batch:
-    return tensor, lambda gathered: gathered
-  shape = tensor.shape[1:].as_list()
-  return (
-    tf.reshape(tensor, [batch, rows // batch, *shape]),
-    lambda gathered: tf.reshape(gathered, [-1, *shape]),
-  )
-
-
-def _as_one_string(tensor: tf.Tensor, batch: int) -> tuple[tf.Tensor, Callable]:
-  """A tensor with any number of rows as the string of the first example; all others are empty."""
-  dtype, shape = tensor.dtype, tensor.shape.as_list()
-
-  def restore(gathered: tf.Tensor) -> tf.Tensor:
-    of_cores = tf.map_fn(
-      lambda one: tf.ensure_shape(tf.io.parse_tensor(one, dtype), shape),
-      tf.boolean_mask(gathered, tf.not_equal(gathered, "")),
-      fn_output_signature=tf.RaggedTensorSpec(shape, dtype, ragged_rank=0),
-    )
-    return of_cores.values
-
-  return tf.concat([[tf.io.serialize_tensor(tensor)], tf.fill([batch - 1], "")], 0), restore

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.checkpoints import initial_checkpoints
-from trainer.compat.graph_mode import habits
+from trainer.compat.graph_mode import graph_copies, habits
 from trainer.internals import patches, tensorflow_internals
 from trainer.tracing import assignments, fetched_operations, step_input, variable_store
 
@@ -246,23 +246,10 @@ class _Part:
     """
     if not self.inner:
       return [values[id(one)] for one in self.made]
-    definition = v1.GraphDef()
-    definition.library.CopyFrom(self.inner[0].graph.as_graph_def().library)
-    for operation in self.inner:
-      node = definition.node.add()
-      node.CopyFrom(operation.node_def)
-      node.attr.pop("_class", None)
-      before = fetched_operations.control_inputs(operation)
-      given = [f"^{one.name}" for one in before if not _is_source(one)]
-      kept = [name for name in node.input if not name.startswith("^")]
-      node.ClearField("input")
-      node.input.extend(kept + given)
     inputs = {}
     for one in self._given:
       inputs[one.name] = values[id(one)] if id(one) in values else values[id(_captured(one))]
-    return tf.graph_util.import_graph_def(
-      definition, inputs, [one.name for one in self.made], name=""
-    )
+    return graph_copies.copy(self.inner, inputs, [one.name for one in self.made])
 
 
 def _captured(placeholder: tf.Tensor) -> tf.Tensor | None:
