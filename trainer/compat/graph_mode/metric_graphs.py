@@ -113,7 +113,7 @@ class MetricGraph:
           self._send(tensor)
     if not is_of_metrics:
       raise errors.SpecError(
-        f"eval_metric_ops[{name!r}]: the value {value!r} is of no function of tf.metrics, and of no "
+        f"eval_metric_ops[{name!r}]: the value {value!r} is of no function of tf.metrics and of no "
         "variable that an update changes. A value of the batch is tf.metrics.mean(value)."
       )
     return list(found.values())
