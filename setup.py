@@ -76,6 +76,7 @@ setuptools.setup(
     "pyarrow",  # tables in CSV and Parquet files; tensorflow-datasets needs it too
     "rich",  # the progress bar
     "scikit-learn",  # the digits
+    "scipy>=1.11",  # sums over resampled examples in evaluation reports; scikit-learn needs it too
     "setuptools<81",  # tensorboard imports pkg_resources
     "tensorboard>=2.18,<2.22",  # tf.summary; from 2.21 on, TensorFlow does not bring it along
     "tensorflow-datasets>=4.9.7,<5",

@@ -25,6 +25,7 @@ COMMANDS = {
   "trainer.plot": "trainer/plot/main.py",
   "trainer.predict": "trainer/serving/predict_main.py",
   "trainer.preflight": "trainer/preflight/main.py",
+  "trainer.reproduce": "trainer/reproduce.py",
   "trainer.sweep_report": "trainer/sweep/report_main.py",
   "trainer.tune": "trainer/tune/main.py",
 }

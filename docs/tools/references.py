@@ -27,6 +27,7 @@ COMMANDS = {
   "trainer.serve": "trainer/serving/serve_main.py",
   "trainer.devices": "trainer/devices/main.py",
   "trainer.plot": "trainer/plot/main.py",
+  "trainer.reproduce": "trainer/reproduce.py",
   "trainer.checkpoints": "trainer/checkpoints/main.py",
   "trainer.preflight": "trainer/preflight/main.py",
   "trainer.pjrt": "trainer/pjrt/main.py",

@@ -63,7 +63,7 @@ def page(
     predictions=_predictions(folder),
     exports=_exports(folder),
     checkpoints=_checkpoints(folder),
-    environments=environment.read(str(folder)),
+    environments=[_surroundings(record) for record in environment.read(str(folder))],
     configs=_configs(folder),
   )
 
@@ -249,6 +249,20 @@ def _exports(folder):
     ]
     for file in sorted(files, key=lambda file: file.parent)
   ]
+
+
+def _surroundings(record):
+  """Returns what the page shows of a record of environment.json: a table, and long texts."""
+  packages = record.get("packages", {})
+  long = {
+    "Installed packages": "\n".join(f"{name} {version}" for name, version in packages.items()),
+    "Changes beside the commit": record.get("diff", ""),
+    "Code that git does not track": record.get("untracked", ""),
+  }
+  return dict(
+    rows=[(key, value) for key, value in record.items() if key not in environment.LONG],
+    long={title: text for title, text in long.items() if text},
+  )
 
 
 def _checkpoints(folder):

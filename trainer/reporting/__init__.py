@@ -11,4 +11,5 @@ __all__ = [
   "step_times",
   "summaries",
   "totals",
+  "working_tree",
 ]

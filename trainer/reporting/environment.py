@@ -3,10 +3,13 @@
     <model_dir>/environment.json    {"started": "2026-11-21T19:30:00+00:00", "command": "...",
                                     "device": "cpu, 1 replica", ..., "earlier": [...]}
 
-"earlier" has the records of the trainings that this one continues, the oldest first.
+"earlier" has the records of the trainings that this one continues, the oldest first. In a
+repository of git there are the commit and what was changed, see `working_tree`; LONG values of an
+earlier record are left out where the next record has the same. No environment variable is recorded.
 """
 
 import datetime
+import importlib.metadata
 import os
 import platform
 import shlex
@@ -17,13 +20,15 @@ from absl import logging
 
 from trainer import errors
 from trainer.io import json_form
+from trainer.reporting import working_tree
 
 if TYPE_CHECKING:  # these import TensorFlow, which trainer.plot does without
   from trainer import run_config as run_config_lib
   from trainer.devices import device as device_lib
 
 NAME = "environment.json"
-_FORM = {"earlier": list[dict], ...: str | int}
+LONG = ("packages", "diff", "untracked")  # what a table does not show
+_FORM = {"earlier": list[dict], ...: str | int | dict}
 
 
 def save(
@@ -44,12 +49,16 @@ def save(
   except errors.FileDamagedError as error:
     logging.warning("%s What earlier trainings ran on is lost.", error)
     earlier = []
-  found = dict(describe(device, run_config), earlier=earlier[::-1])
-  json_form.write(os.path.join(model_dir, NAME), found)
+  newest = describe(device, run_config)
+  for later, record in zip([newest, *earlier], earlier, strict=False):
+    for key in LONG:
+      if key in record and record[key] == later.get(key):
+        del record[key]
+  json_form.write(os.path.join(model_dir, NAME), dict(newest, earlier=earlier[::-1]))
 
 
 def describe(device: "device_lib.Device", run_config: "run_config_lib.RunConfig") -> dict[str, Any]:
-  """Returns the record of a training that starts now, as texts and ints."""
+  """Returns the record of a training that starts now, as texts, ints and a dict of packages."""
   import keras
   import tensorflow as tf
 
@@ -58,6 +67,7 @@ def describe(device: "device_lib.Device", run_config: "run_config_lib.RunConfig"
   return {
     "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     "command": _command(),
+    "folder": os.getcwd(),
     "device": str(device),
     "cores": device.replicas,
     "hosts": device.hosts,
@@ -72,7 +82,23 @@ def describe(device: "device_lib.Device", run_config: "run_config_lib.RunConfig"
       f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPU cores, host "
       f"{platform.node()}"
     ),
+    **here(),
   }
+
+
+def here() -> dict[str, Any]:
+  """Returns the part of a record that tells of code: the commit, and the installed packages."""
+  return {**working_tree.describe(os.getcwd()), "packages": _packages()}
+
+
+def _packages():
+  """Returns the name of each installed distribution → its version."""
+  found = importlib.metadata.distributions()
+  # Of a distribution that is found twice, the first is imported. A damaged one has no name.
+  # `metadata` is parsed each time that it is asked for.
+  pairs = [(each["Name"], each["Version"]) for each in (one.metadata for one in found)]
+  named = [(name, version) for name, version in reversed(pairs) if name]
+  return dict(sorted(named, key=lambda pair: pair[0].lower()))
 
 
 def read(model_dir: str) -> list[dict[str, Any]]:

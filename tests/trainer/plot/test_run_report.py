@@ -11,7 +11,7 @@ from etils import epath
 
 from tests.trainer import programs
 from trainer.plot import curves, run_report
-from trainer.reporting import metrics_file
+from trainer.reporting import environment, metrics_file
 
 PNG = b"\x89PNG\r\n\x1a\n of the examples"
 
@@ -76,10 +76,20 @@ def finished(tmp_path_factory):
     device="cpu",
     model_dir=str(model_dir),
   )
-  programs.run_experiment(mode="train_and_evaluate", **settings)
+  told = {"commit": "abc", "changed": 1, "diff": "+a < b", "packages": {"keras": "3.15"}}
+  with pytest.MonkeyPatch.context() as patch:  # the tests' own tree may hold anything
+    patch.setattr(environment, "here", lambda: told)
+    programs.run_experiment(mode="train_and_evaluate", **settings)
   programs.run_experiment(mode="predict", **settings)
   (model_dir / "predictions-4.png").write_bytes(PNG)
   return model_dir, *write(model_dir)
+
+
+def test_long_values_of_the_environment_are_folded_away(finished):
+  _, text, page = finished
+  assert "<summary>Changes beside the commit</summary><pre>+a &lt; b</pre>" in text
+  assert "<summary>Installed packages</summary><pre>keras 3.15</pre>" in text
+  assert ["commit", "abc"] in [row for table in page.tables for row in table]
 
 
 @pytest.fixture

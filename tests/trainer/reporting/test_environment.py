@@ -2,6 +2,7 @@
 
 import json
 import sys
+import uuid
 
 import pytest
 
@@ -54,3 +55,24 @@ def test_a_folder_that_cannot_be_written(tmp_path):
   (tmp_path / "file").write_text("in the way of a folder")
   with pytest.raises(errors.OutputError, match=r"environment.json .*cannot be written"):
     environment.save(str(tmp_path / "file"), device_lib.connect("cpu"), trainer.RunConfig())
+
+
+def test_commit_packages_and_folder_are_told_and_variables_are_not(tmp_path, monkeypatch):
+  secret = uuid.uuid4().hex
+  monkeypatch.setenv("WANDB_API_KEY", secret)
+  found = save(tmp_path)
+  assert found["packages"]["absl-py"]
+  assert found["folder"]
+  assert secret not in (tmp_path / environment.NAME).read_text()
+
+
+def test_long_values_are_kept_where_they_change(tmp_path, monkeypatch):
+  texts = iter(["a", "b", "b"])
+  monkeypatch.setattr(
+    environment, "here", lambda: {"diff": next(texts), "packages": {"keras": "3"}}
+  )
+  for _ in range(3):
+    found = save(tmp_path)
+  assert found["diff"] == "b"
+  assert [record.get("diff") for record in found["earlier"]] == ["a", None]
+  assert [record.get("packages") for record in found["earlier"]] == [None, None]

@@ -1,0 +1,94 @@
+"""What `python -m trainer.reproduce` finds, prints and repeats."""
+
+import json
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from tests import sources
+from trainer import errors, reproduce
+
+RECORD = {
+  "octet": "0.2.0",
+  "tensorflow": "2.21.0",
+  "keras": "3.15.1",
+  "python": "3.11.7",
+  "machine": "Linux",
+  "commit": "abc",
+  "packages": {"keras": "3.15.1", "numpy": "2.4.6"},
+}
+
+
+def test_the_same_code_and_packages_do_not_differ():
+  assert list(reproduce.differences(RECORD, RECORD)) == []
+
+
+def test_what_differs_is_told():
+  now = RECORD | {
+    "commit": "def",
+    "diff": "+a\n+b\n",
+    "packages": {"keras": "3.14.0", "scipy": "1.17"},
+  }
+  assert list(reproduce.differences(RECORD, now)) == [
+    "commit: abc then, def now",
+    "changes beside the commit: none then, 2 lines now (environment.json has those of the run)",
+    "keras: 3.15.1 then, 3.14.0 now",
+    "numpy: 2.4.6 then, absent now",
+    "scipy: absent then, 1.17 now",
+  ]
+  earlier = {key: value for key, value in RECORD.items() if key not in ("commit", "packages")}
+  assert next(reproduce.differences(earlier, now)).startswith("The run has recorded neither")
+
+
+@pytest.mark.parametrize(
+  "line, words",
+  [
+    (
+      "python -m trainer.main --gin_file=a.gin --model_dir=out/a --seed=3 '--gin_bindings=x = 1'",
+      "python -m trainer.main --gin_file=out/a/config.gin --model_dir=out/b --seed=3",
+    ),
+    (
+      "python -m trainer.main --gin_file a.gin --device cpu --model_dir out/a",
+      "python -m trainer.main --gin_file=out/a/config.gin --model_dir=out/b --device cpu",
+    ),
+    ("python mine.py --model_dir=out/a --lr=1", "python mine.py --lr=1 --model_dir=out/b"),
+  ],
+)
+def test_the_command_is_repeated_in_another_folder(line, words):
+  assert reproduce.repeated(line, "out/a", "out/b") == shlex.split(words)
+
+
+def test_a_program_that_chooses_its_folder_is_not_repeated():
+  with pytest.raises(errors.SettingError, match="has no --model_dir"):
+    reproduce.repeated("python mine.py", "out/a", "out/b")
+
+
+def command(*words, folder):
+  return subprocess.run(
+    [sys.executable, "-m", *words],
+    cwd=folder,
+    capture_output=True,
+    text=True,
+    check=False,
+    timeout=240,
+    env={"PYTHONPATH": str(sources.ROOT), "PATH": "/usr/bin:/bin", "TF_CPP_MIN_LOG_LEVEL": "2"},
+  )
+
+
+@pytest.mark.long
+def test_a_run_is_repeated_to_the_bit(tmp_path):
+  shown = ["--gin_bindings=run.train_steps = 20", "--gin_bindings=run.exporters = []"]
+  gin_file = f"--gin_file={sources.ROOT}/gin_configs/digits.gin"
+  trained = command("trainer.main", gin_file, "--model_dir=out/a", *shown, folder=tmp_path)
+  assert trained.returncode == 0, trained.stderr
+  again = command("trainer.reproduce", "out/a", "--run", folder=tmp_path)
+  assert again.returncode == 0, again.stdout + again.stderr
+  assert "Code, packages and machine are those of the run." in again.stdout
+  assert "variables are the same to the bit." in again.stdout
+  record = json.loads((tmp_path / "out" / "a-again" / "environment.json").read_text())
+  assert record["command"].startswith("python -m trainer.main --gin_file=out/a/config.gin")
+  assert (
+    "is there already" in command("trainer.reproduce", "out/a", "--run", folder=tmp_path).stderr
+  )

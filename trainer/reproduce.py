@@ -1,0 +1,171 @@
+"""Says what differs between a run and here, and repeats the run.
+
+  python -m trainer.reproduce out/digits                    what differs, and the command
+  python -m trainer.reproduce out/digits --run --into=out/again
+
+It reads environment.json and config.gin of the run. A run of `trainer.main` is repeated with
+config.gin, so that gin files may have changed since; code and packages must be those of the run for
+the same bits. --run ends with a comparison of the weights.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from absl import flags
+
+from trainer import errors
+from trainer.cli import command
+from trainer.reporting import environment
+
+_RUN = flags.DEFINE_bool("run", False, "Run the command, and compare the weights.")
+_INTO = flags.DEFINE_string(
+  "into", None, "The --model_dir of the repeated run. Default: <folder of the run>-again."
+)
+_MAIN = "trainer.main"
+# Of these config.gin takes the place.
+_GIN_FLAGS = ("gin_file", "gin_bindings")
+_VERSIONS = ("octet", "tensorflow", "keras", "python", "machine")
+_MOST_PACKAGES = 20  # in the answer
+
+
+def main(argv: list[str]) -> int:
+  """Prints what differs and the command; runs it with --run.
+
+  Args:
+    argv: the program's name, and the folder of the run.
+
+  Returns:
+    The exit status: that of the command with --run, or 1 if the weights then differ.
+  """
+  if len(argv) != 2:
+    raise errors.SettingError(
+      "Give the folder of one run. Try: python -m trainer.reproduce out/digits"
+    )
+  model_dir = argv[1].rstrip("/")
+  into = _INTO.value or f"{model_dir}-again"
+  records = environment.read(model_dir)
+  if not records:
+    raise errors.SettingError(
+      f"{model_dir} has no {environment.NAME}: is it the --model_dir of a run that has trained?"
+    )
+  found = list(differences(records[0], here()))
+  print("\n".join(found or ["Code, packages and machine are those of the run."]))
+  words = repeated(records[0]["command"], model_dir, into)
+  print(f"\n{shlex.join(words)}")
+  if not _RUN.value:
+    return 0
+  if os.path.exists(into):
+    raise errors.SettingError(f"{into} is there already: give another folder (--into).")
+  # The program's own Python, whatever `python` is on the path.
+  done = subprocess.run([sys.executable, *words[1:]], check=False)
+  return done.returncode or _compare(model_dir, into)
+
+
+def here() -> dict[str, Any]:
+  """Returns a record of what is here, as environment.json has it of a run."""
+  from trainer.devices import device
+  from trainer.run_config import RunConfig
+
+  return environment.describe(device.connect("cpu"), RunConfig())
+
+
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+  """Yields a line for each thing that differs between two records of environment.json.
+
+  Args:
+    then: the record of the run.
+    now: that of here.
+  """
+  if "packages" not in then:
+    yield "The run has recorded neither its commit nor its packages: an earlier Octet wrote it."
+  for key in _VERSIONS:
+    if then.get(key) != now.get(key):
+      yield f"{key}: {then.get(key)} then, {now.get(key)} now"
+  if then.get("commit") != now.get("commit"):
+    yield f"commit: {then.get('commit', 'none')} then, {now.get('commit', 'none')} now"
+  for key, what in (("diff", "changes beside the commit"), ("untracked", "code beside git")):
+    if then.get(key, "") != now.get(key, ""):
+      told = [
+        "none" if not record.get(key) else f"{len(record[key].splitlines()):,} lines"
+        for record in (then, now)
+      ]
+      yield f"{what}: {told[0]} then, {told[1]} now ({environment.NAME} has those of the run)"
+  packages = then.get("packages", {}), now.get("packages", {})
+  names = sorted(set(packages[0]) | set(packages[1])) if packages[0] else []
+  other = [name for name in names if packages[0].get(name) != packages[1].get(name)]
+  for name in other[:_MOST_PACKAGES]:
+    yield f"{name}: {packages[0].get(name, 'absent')} then, {packages[1].get(name, 'absent')} now"
+  if other[_MOST_PACKAGES:]:
+    yield f"and {len(other) - _MOST_PACKAGES} more packages"
+
+
+def repeated(line: str, model_dir: str, into: str) -> list[str]:
+  """Returns the words of a command that repeats a run in another folder.
+
+  Args:
+    line: the command of the run.
+    model_dir: the folder of the run.
+    into: that of the repeated run.
+
+  Raises:
+    SettingError: the command has no --model_dir to replace.
+  """
+  words = shlex.split(line)
+  is_main = words[1:3] == ["-m", _MAIN]
+  kept, given = [], False
+  rest = iter(words)
+  for word in rest:
+    name, has_value, _ = word.lstrip("-").partition("=")
+    is_flag = word.startswith("-")
+    if is_flag and name == "model_dir":
+      given = True
+    elif not (is_flag and is_main and name in _GIN_FLAGS):
+      kept.append(word)
+      continue
+    if not has_value:
+      next(rest, None)  # the value is a word of its own
+  if not given:
+    raise errors.SettingError(
+      f"The command of {model_dir} has no --model_dir, so that it would write to the same folder: "
+      f"repeat it by hand: {line}"
+    )
+  config = [f"--gin_file={os.path.join(model_dir, 'config.gin')}"] if is_main else []
+  place = 3 if is_main else len(kept)
+  return [*kept[:place], *config, f"--model_dir={into}", *kept[place:]]
+
+
+def _compare(model_dir, into):
+  """Compares the weights of two runs; returns the exit status."""
+  import numpy as np
+
+  from trainer.checkpoints import reader
+
+  paths = [reader.latest_named(folder) for folder in (model_dir, into)]
+  if None in paths:
+    raise errors.CheckpointNotFoundError(
+      f"There is no checkpoint in {(model_dir, into)[paths.index(None)]} to compare."
+    )
+  names = [sorted(set(reader.shapes(path)) - reader.POSITION) for path in paths]
+  if names[0] != names[1]:
+    print("The two runs have other variables.")
+    return 1
+  values = [reader.read(path, names[0]) for path in paths]
+  other = [
+    name
+    for name in names[0]
+    if not np.array_equal(*(np.asarray(of[name]).reshape(-1).view(np.uint8) for of in values))
+  ]
+  print(
+    f"{len(other)} of {len(names[0])} variables differ: {', '.join(other[:3])}."
+    if other
+    else f"The {len(names[0])} variables are the same to the bit."
+  )
+  return int(bool(other))
+
+
+if __name__ == "__main__":
+  command.run(main, positional=True)
