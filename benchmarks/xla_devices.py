@@ -51,13 +51,13 @@ def _memory(title, slices):
 def _host_share(rounds):
   """A row: the share of the time in which the device waits for the host."""
   with tempfile.NamedTemporaryFile("w+") as file:
-    slices = sides.alternate({"loop": sides.Side(_loops, {"path": file.name})}, rounds)
+    slices = sides.alternate({"loop": sides.Side(_loops, {"path": file.name})}, rounds, warm=2)
     waits = [float(line) for line in file]
   note, ratios = sides.failure(slices, "loop"), ()
   if not note:
     seconds = slices["loop"].seconds
     # After the last loop of a slice the side waits for its turn.
-    of_slices = [waits[10 * index : 10 * index + 9] for index in range(-len(seconds), 0)]
+    of_slices = [waits[10 * index : 10 * index + 9] for index in range(2, 2 + len(seconds))]
     ratios = tuple(
       statistics.mean(inside) * 10 / whole for inside, whole in zip(of_slices, seconds, strict=True)
     )
