@@ -1,24 +1,37 @@
-"""Augments batches of images on the host.
+"""Augments batches of images on the host, and mixes pairs of them.
 
     train/cifar10.input_fn.augment = @augment.standard
     augment.standard.cutout = 8
     augment.standard.flip = "alternate"
+    train/cifar10.input_fn.mix = @augment.mix
+    augment.mix.classes = 10
+    augment.mix.mixup = 0.2
 
 An augmentation is a function `augment(images, draw)`. `images` is uint8 [b, h, w, c] and `draw` is
 a `randomness.Draws`, which gives each example its own random numbers. It returns images of the same
 shape, uint8 or float32 in 0..255.
+
+A mix is a function `mix(images, labels, others, their_labels, draw)` of augmented images, their
+labels (int [b]) and a partner of each. It returns images and the labels of the loss. The image
+pipeline chooses the partners.
+
+Keras has layers for most of this. They draw by the place in the batch, so their images would differ
+with the number of cores.
 """
 
+import functools
 from typing import Literal
 
 import gin
+import numpy as np
 import tensorflow as tf
 
 import trainer
+from trainer import errors
 
-from . import randomness
+from . import rand_augment, randomness
 
-_GREY_WEIGHTS = (0.299, 0.587, 0.114)  # of red, green and blue: ITU-R BT.601
+_SHARES = 4096  # random shares are drawn from so many, all equally likely
 
 
 @gin.configurable
@@ -28,6 +41,8 @@ def standard(
   draw: randomness.Draws,
   flip: bool | Literal["alternate"] = True,
   shift: int = 4,
+  randaugment: int = 0,
+  magnitude: float = 9.0,
   cutout: int = 0,
   brightness: float = 0.0,
   contrast: float = 0.0,
@@ -43,6 +58,9 @@ def standard(
       3.29 Seconds on a Single GPU", arXiv:2404.00498).
     shift: the most pixels by which an image moves in each direction. The image is mirrored at its
       border to fill the gap.
+    randaugment: number of random operations that each image goes through after it has moved, see
+      `rand_augment`; 0 for none, 2 is usual.
+    magnitude: of these operations, from 0 to 30.
     cutout: side of a grey square at a random place (T. DeVries, G. Taylor, 2017); 0 for none.
     brightness: the largest change, as a share of the full range.
     contrast: the contrast is multiplied by a factor from 1 - contrast to 1 + contrast.
@@ -50,9 +68,19 @@ def standard(
 
   Returns:
     uint8 [b, h, w, c]; float32 in 0..255 if colours were changed.
+
+  Raises:
+    SettingError: magnitude is out of range.
   """
+  if not 0 <= magnitude <= rand_augment.LARGEST:
+    raise errors.SettingError(
+      f"augment.standard.magnitude is {magnitude}: expected a number from 0 to "
+      f"{rand_augment.LARGEST:g}."
+    )
   if flip or shift:
     images = _moved(images, draw, flip, shift)
+  if randaugment:
+    images = rand_augment.apply(images, draw, randaugment, magnitude)
   if brightness or contrast or saturation:
     images = _recoloured(tf.cast(images, tf.float32), draw, brightness, contrast, saturation)
   if cutout:
@@ -86,17 +114,28 @@ def _mirrored(positions, size):
 
 
 def _cut_out(images, draw, side):
-  _, height, width, _ = images.shape
-  centres = draw(2)
-
-  def inside(size, numbers):
-    distance = tf.abs(tf.range(size, dtype=tf.float32) + 0.5 - numbers[:, tf.newaxis] * size)
-    return distance < side / 2
-
-  square = (
-    inside(height, centres[:, 0])[:, :, tf.newaxis] & inside(width, centres[:, 1])[:, tf.newaxis, :]
-  )
+  sides = tf.fill([tf.shape(images)[0]], float(side))
+  square = _boxes(images, draw(2), sides, sides)
   return tf.where(square[..., tf.newaxis], tf.constant(128, images.dtype), images)
+
+
+def _boxes(images, centres, height, width):
+  """Returns bool [b, h, w], True in a box of each image, which may reach over its border.
+
+  Args:
+    images: [b, h, w, c].
+    centres: float32 [b, 2] in 0..1.
+    height: of the boxes in pixels, float32 [b].
+    width: the same.
+  """
+
+  def inside(size, centre, side):
+    places = tf.range(size, dtype=tf.float32) + 0.5
+    return tf.abs(places - centre[:, tf.newaxis] * size) < side[:, tf.newaxis] / 2
+
+  rows = inside(images.shape[1], centres[:, 0], height)
+  columns = inside(images.shape[2], centres[:, 1], width)
+  return rows[:, :, tf.newaxis] & columns[:, tf.newaxis, :]
 
 
 def _recoloured(images, draw, brightness, contrast, saturation):
@@ -107,6 +146,112 @@ def _recoloured(images, draw, brightness, contrast, saturation):
     mean = tf.reduce_mean(images, [1, 2, 3], keepdims=True)
     images = mean + (images - mean) * (1.0 + numbers[:, 1] * contrast)
   if saturation and images.shape[-1] == 3:
-    grey = tf.reduce_sum(images * tf.constant(_GREY_WEIGHTS), -1, keepdims=True)
+    grey = tf.reduce_sum(images * tf.constant(rand_augment.GREY_WEIGHTS), -1, keepdims=True)
     images = grey + (images - grey) * (1.0 + numbers[:, 2] * saturation)
   return tf.clip_by_value(images, 0.0, 255.0)
+
+
+@gin.configurable
+@trainer.check_settings
+def mix(
+  images: tf.Tensor,
+  labels: tf.Tensor,
+  others: tf.Tensor,
+  their_labels: tf.Tensor,
+  draw: randomness.Draws,
+  classes: int | None = None,
+  mixup: float = 0.0,
+  cutmix: float = 0.0,
+  share: float = 1.0,
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """Mixes each image and its label with those of a partner.
+
+  MixUp (H. Zhang et al., "mixup: Beyond Empirical Risk Minimization", 2018) takes the mean of both
+  images, of which the own one has a random weight. CutMix (S. Yun et al., 2019) replaces a random
+  box by what the partner has there. The labels become probabilities of the classes, weighted like
+  the images. With both, each example gets one of them, with equal chances.
+
+  Args:
+    images: uint8 or float32 [b, h, w, c].
+    labels: int [b].
+    others: the partners' images, like `images`.
+    their_labels: the partners' labels.
+    draw: draws the random numbers.
+    classes: number of classes; it must be set.
+    mixup: α of the distribution Beta(α, α) of MixUp's weights, such as 0.2; 0 for no MixUp.
+    cutmix: the same for the shares that CutMix leaves, such as 1.0; 0 for no CutMix.
+    share: of the examples, which are mixed.
+
+  Returns:
+    (images: float32 [b, h, w, c], probabilities: float32 [b, classes]).
+
+  Raises:
+    SettingError: classes is not set, neither mixup nor cutmix is, or a number is out of range.
+  """
+  _check_mix(classes, mixup, cutmix, share)
+  numbers = draw(5)
+  mixed = numbers[:, 0] < share
+  cut = mixed & (numbers[:, 1] < (0.5 if mixup else 1.0)) if cutmix else tf.zeros_like(mixed)
+  # The weight of the own image in the example, and in each pixel.
+  weights = tf.where(mixed, _beta(mixup or cutmix, numbers[:, 2]), 1.0)
+  pixels = tf.broadcast_to(weights[:, tf.newaxis, tf.newaxis], tf.shape(images)[:3])
+  if cutmix:
+    side = tf.sqrt(1.0 - _beta(cutmix, numbers[:, 2]))
+    boxes = _boxes(images, numbers[:, 3:], side * images.shape[1], side * images.shape[2])
+    covered = tf.cast(tf.math.count_nonzero(boxes, [1, 2]), tf.float32)
+    weights = tf.where(cut, 1.0 - covered / (images.shape[1] * images.shape[2]), weights)
+    pixels = tf.where(cut[:, tf.newaxis, tf.newaxis], tf.cast(~boxes, tf.float32), pixels)
+  images = _weighted(images, others, pixels[..., tf.newaxis])
+  # Other labels would count as none: their rows would be zero.
+  check = tf.debugging.assert_less(
+    tf.maximum(labels, their_labels),
+    tf.constant(classes, labels.dtype),
+    f"augment.mix.classes is {classes}, and a label is not less",
+  )
+  with tf.control_dependencies([check]):
+    own, others = tf.one_hot(labels, classes), tf.one_hot(their_labels, classes)
+  return images, _weighted(own, others, weights[:, tf.newaxis])
+
+
+def _weighted(own, others, weights):
+  return tf.cast(own, tf.float32) * weights + tf.cast(others, tf.float32) * (1.0 - weights)
+
+
+def _check_mix(classes, mixup, cutmix, share):
+  if classes is None or classes < 1:
+    raise errors.SettingError(
+      f"augment.mix.classes is {classes}: expected the number of classes. Integer labels cannot be "
+      "mixed, so the loss gets a probability of each class."
+    )
+  _require("mix.mixup", mixup, 0, np.inf)
+  _require("mix.cutmix", cutmix, 0, np.inf)
+  _require("mix.share", share, 0, 1)
+  if not (mixup or cutmix):
+    raise errors.SettingError(
+      "augment.mix has nothing to do: set augment.mix.mixup or augment.mix.cutmix, or leave it out."
+    )
+
+
+def _require(name, value, lowest, highest):
+  if not lowest <= value <= highest:
+    upper = f" to {highest:g}" if highest < np.inf else " on"
+    raise errors.SettingError(
+      f"augment.{name} is {value}: expected a number from {lowest:g}{upper}."
+    )
+
+
+def _beta(concentration, numbers):
+  """Maps uniform numbers to numbers of the distribution Beta(concentration, concentration)."""
+  return tf.gather(_quantiles(concentration), tf.cast(numbers * _SHARES, tf.int32))
+
+
+@functools.cache
+def _quantiles(concentration):
+  """Returns float32 [_SHARES], the middles of intervals that are equally likely."""
+  # Nearly all of a small concentration is close to 0 and 1, where a logarithmic grid is dense.
+  places = 1.0 / (1.0 + np.exp(-np.linspace(-80.0, 80.0, 20_001)))
+  with tf.init_scope():
+    a = tf.constant(concentration, tf.float64)
+    reached = tf.math.betainc(a, a, tf.constant(places)).numpy()
+  wanted = (np.arange(_SHARES) + 0.5) / _SHARES
+  return np.interp(wanted, reached, places).astype(np.float32)

@@ -48,6 +48,7 @@ def input_fn(
   channels: int = 3,
   crop: str = "central",
   augment: Callable[..., tf.Tensor] | None = None,
+  mix: Callable[..., tuple[tf.Tensor, tf.Tensor]] | None = None,
   standardise: Any = None,
   cache: str | None = "memory",
   input_context: tf.distribute.InputContext | None = None,
@@ -66,6 +67,7 @@ def input_fn(
     channels: 3, or 1 for grey.
     crop: see `image_pipeline.batches`; "random" in training needs cache = None.
     augment: see `image_pipeline.batches`.
+    mix: see `image_pipeline.batches`.
     standardise: see `image_pipeline.batches`.
     cache: see `image_pipeline.batches`.
     input_context: None for one host. Each host reads an even range of the files.
@@ -86,6 +88,7 @@ def input_fn(
     image_size=image_size,
     crop=crop,
     augment=augment,
+    mix=mix,
     standardise=standardise,
     cache=cache,
     start=hosts.examples_seen(start, input_context),

@@ -24,6 +24,7 @@ def batches(
   image_size: int | Sequence[int] | None = None,
   crop: str = "central",
   augment: Callable[..., tf.Tensor] | None = None,
+  mix: Callable[..., tuple[tf.Tensor, tf.Tensor]] | None = None,
   standardise: Any = None,
   cache: str | None = None,
   shuffle_buffer: int = 10_000,
@@ -39,6 +40,8 @@ def batches(
     image_size: side in pixels, or (height, width); None for the size of the data.
     crop: "central", "squash" or "random", see `images`.
     augment: an augmentation, see `augment`; None for none. Only training uses it.
+    mix: mixes each example with a partner, see `augment.mix`; None for none. Only training uses it.
+      With a cache the partner is drawn from the whole set. Without one it is the example before.
     standardise: None for pixels in 0..1; see `images.to_float`.
     cache: "memory" or a folder to decode once and keep the pixels; None to decode in every epoch,
       which a "random" crop in training needs.
@@ -49,8 +52,8 @@ def batches(
 
   Returns:
     A dataset of ({"image": float32 [b, height, width, channels]}, labels int32 [b]). Without a
-    cache it also has the other features of the source. It is marked as decodable from encoded
-    images, see `trainer.mark_decodable`.
+    cache it also has the other features of the source. With a mix the labels are those that it
+    returns. The dataset is marked as decodable from encoded images, see `trainer.mark_decodable`.
 
   Raises:
     SettingError: settings cannot work, or not together.
@@ -80,44 +83,88 @@ def batches(
     pixels = images.decode(encoded, size, crop)
     return images.to_float(pixels[tf.newaxis], standardise)[0]
 
-  def finish(position, example, features, labels):
-    pixels = features["image"]
-    if training and augment is not None:
+  def augmented(epoch, example, pixels):
+    draw = randomness.Draws(seed, epoch, example)
+    return (pixels if augment is None else augment(pixels, draw)), draw
+
+  def finish(position, example, features, labels, partner=None):
+    pixels, labels = features["image"], tf.cast(labels, tf.int32)
+    if training:
       epoch = position // source.count if source.count else position
-      pixels = augment(pixels, randomness.Draws(seed, epoch, example))
-    return dict(features, image=images.to_float(pixels, standardise)), tf.cast(labels, tf.int32)
+      pixels, draw = augmented(epoch, example, pixels)
+      if partner is not None:
+        their_example, their_pixels, their_labels = partner
+        others, _ = augmented(epoch, their_example, their_pixels)
+        pixels, labels = mix(pixels, labels, others, tf.cast(their_labels, tf.int32), draw)
+    return dict(features, image=images.to_float(pixels, standardise)), labels
 
+  if not training:
+    mix = None
   if cache is not None:
-    pixels, labels = image_cache.load(source, size, stored_crop, cache)
-    return trainer.mark_decodable(
-      _gathered(pixels, labels, batch_size, training, start, finish), {"image": from_file}
+    stored = image_cache.load(source, size, stored_crop, cache)
+    finished = _gathered(stored, batch_size, training, start, seed if mix else None, finish)
+  else:
+    decoded = _decoded(
+      source.stream(training, shuffle_buffer, max(start - 1, 0) if mix else start),
+      size,
+      stored_crop,
+      seed if training else None,
+      source.count,
     )
-  decoded = _decoded(
-    source.stream(training, shuffle_buffer, start),
-    size,
-    stored_crop,
-    seed if training else None,
-    source.count,
-  )
-  decoded = decoded.batch(batch_size, drop_remainder=training)
-  decoded = decoded.map(finish, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
-    tf.data.AUTOTUNE
-  )
-  return trainer.mark_decodable(decoded, {"image": from_file})
+    if mix:
+      decoded = _with_partners(decoded, start)
+    finished = decoded.batch(batch_size, drop_remainder=training).map(
+      finish, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    )
+  return trainer.mark_decodable(finished.prefetch(tf.data.AUTOTUNE), {"image": from_file})
 
 
-def _gathered(pixels, labels, batch_size, training, start, finish):
+def _gathered(stored, batch_size, training, start, seed, finish):
+  """Makes the batches of stored pixels; with a seed, each example gets a partner from them."""
+  pixels, labels = stored
+  count = len(labels)
   with tf.device("CPU"):  # otherwise a GPU would keep the whole set
     labels = tf.constant(labels)
 
   def gather(number, rows):
     position = start + number * batch_size + tf.range(tf.shape(rows)[0], dtype=tf.int64)
-    return finish(position, rows, {"image": tf.gather(pixels, rows)}, tf.gather(labels, rows))
+    partner = None
+    if seed is not None:
+      # Another seed than that of the augmentation, which would otherwise draw the same numbers. In
+      # float64, since a float32 rounds the last row up to the count.
+      drawn = tf.cast(randomness.Draws(-1 - seed, position // count, rows)(1)[:, 0], tf.float64)
+      others = tf.cast(drawn * count, tf.int64)
+      partner = others, tf.gather(pixels, others), tf.gather(labels, others)
+    own = {"image": tf.gather(pixels, rows)}, tf.gather(labels, rows)
+    return finish(position, rows, *own, partner)
 
   # One function from row numbers to the finished batch, as in `in_memory.batches`.
-  rows = in_memory.row_numbers(len(labels), batch_size, training=training, start=start).enumerate()
-  return rows.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
-    tf.data.AUTOTUNE
+  rows = in_memory.row_numbers(count, batch_size, training=training, start=start).enumerate()
+  return rows.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+
+def _with_partners(decoded, start):
+  """Gives each example of a training the one before it; the very first has itself.
+
+  Args:
+    decoded: (position, id, features, label) of each example, from that before `start` on.
+    start: the first position of the result.
+
+  Returns:
+    A dataset of (position, id, features, label, (id, image, label)).
+  """
+
+  def pair(before, position, example, features, label):
+    own = example, features["image"], label
+    partner = tf.cond(tf.equal(position, 0), lambda: own, lambda: before)
+    return own, (position, example, features, label, partner)
+
+  _, example, features, label = decoded.element_spec
+  nothing = tf.nest.map_structure(
+    lambda spec: tf.zeros(spec.shape, spec.dtype), (example, features["image"], label)
+  )
+  return decoded.scan(nothing, lambda before, element: pair(before, *element)).skip(
+    1 if start else 0
   )
 
 

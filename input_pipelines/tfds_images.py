@@ -42,6 +42,7 @@ def input_fn(
   image_size: int | Sequence[int] | None = None,
   crop: str = "central",
   augment: Callable[..., tf.Tensor] | None = None,
+  mix: Callable[..., tuple[tf.Tensor, tf.Tensor]] | None = None,
   standardise: Any = None,
   cache: str | None = "memory",
   shuffle_buffer: int = 10_000,
@@ -60,6 +61,7 @@ def input_fn(
     image_size: see `image_pipeline.batches`.
     crop: see `image_pipeline.batches`; "random" in training needs cache = None.
     augment: see `image_pipeline.batches`.
+    mix: see `image_pipeline.batches`.
     standardise: see `image_pipeline.batches`.
     cache: see `image_pipeline.batches`.
     shuffle_buffer: see `image_pipeline.batches`.
@@ -81,6 +83,7 @@ def input_fn(
     image_size=image_size,
     crop=crop,
     augment=augment,
+    mix=mix,
     standardise=standardise,
     cache=cache,
     shuffle_buffer=shuffle_buffer,

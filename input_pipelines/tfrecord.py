@@ -40,6 +40,7 @@ def input_fn(
   image_size: int | Sequence[int] | None = None,
   crop: str = "central",
   augment: Callable[..., tf.Tensor] | None = None,
+  mix: Callable[..., tuple[tf.Tensor, tf.Tensor]] | None = None,
   standardise: Any = None,
   cache: str | None = None,
   shuffle_buffer: int = 10_000,
@@ -59,9 +60,10 @@ def input_fn(
       string are decoded from raw bytes.
     label_key: name of the feature that is the label; None if there is none.
     training: whether to shuffle, augment and repeat.
-    image_size: see `image_pipeline.batches`; this and the next four are for sets with an image.
+    image_size: see `image_pipeline.batches`; this and the next five are for sets with an image.
     crop: see `image_pipeline.batches`.
     augment: see `image_pipeline.batches`.
+    mix: see `image_pipeline.batches`.
     standardise: see `image_pipeline.batches`.
     cache: see `image_pipeline.batches`.
     shuffle_buffer: number of records from which the next is chosen.
@@ -131,6 +133,7 @@ def input_fn(
       image_size=image_size,
       crop=crop,
       augment=augment,
+      mix=mix,
       standardise=standardise,
       cache=cache,
       shuffle_buffer=shuffle_buffer,

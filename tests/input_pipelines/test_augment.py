@@ -1,23 +1,27 @@
-"""Augmentation of batches."""
+"""Augmentation of batches, and mixes of pairs."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from input_pipelines import augment, randomness
+from trainer import errors
 
 IMAGES = np.random.RandomState(0).randint(0, 256, [64, 12, 10, 3]).astype(np.uint8)
 
 
-def apply(images=IMAGES, seed=1, epoch=0, **settings):
-  count = len(images)
-  draws = randomness.Draws(
+def draws(count, seed=1, epoch=0):
+  return randomness.Draws(
     tf.constant(seed, tf.int64),
     tf.fill([count], tf.constant(epoch, tf.int64)),
     tf.range(count, dtype=tf.int64),
   )
+
+
+def apply(images=IMAGES, seed=1, epoch=0, **settings):
   off = dict(flip=False, shift=0)
-  return augment.standard(tf.constant(images), draws, **{**off, **settings}).numpy()
+  random = draws(len(images), seed, epoch)
+  return augment.standard(tf.constant(images), random, **{**off, **settings}).numpy()
 
 
 def test_off_is_nothing():
@@ -100,3 +104,82 @@ def test_brightness_is_a_shift_of_at_most_the_share():
   moved = apply(images=grey, brightness=0.1).reshape(64, -1) - 128
   assert np.ptp(moved, axis=1).max() == 0
   assert 15 < np.abs(moved).max() <= 25.5
+
+
+CLASSES = 5
+LABELS = np.arange(64) % CLASSES
+OTHERS, THEIR_LABELS = IMAGES[::-1], LABELS[::-1]
+
+
+def mix(labels=LABELS, **settings):
+  """(images, probabilities, weights of the own labels where the partner has another)."""
+  settings = {"classes": CLASSES, **settings}
+  tensors = [tf.constant(each) for each in (IMAGES, labels, OTHERS, THEIR_LABELS)]
+  images, probabilities = (
+    each.numpy() for each in augment.mix(*tensors, draws(len(IMAGES)), **settings)
+  )
+  assert images.dtype == probabilities.dtype == np.float32
+  np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-6)
+  return images, probabilities, probabilities[np.arange(64), LABELS]
+
+
+DIFFER = LABELS != THEIR_LABELS
+
+
+def test_mixup_is_a_mean_of_both_images_and_labels():
+  images, _, weights = mix(mixup=1.0)
+  wanted = IMAGES * weights[:, None, None, None] + OTHERS * (1 - weights[:, None, None, None])
+  np.testing.assert_allclose(images[DIFFER], wanted[DIFFER], atol=1e-3)
+  assert 0.2 < weights[DIFFER].std() < 0.4  # of uniform numbers: 0.29
+
+
+def test_a_small_concentration_leaves_most_images_nearly_as_they_are():
+  _, _, weights = mix(mixup=0.1)
+  assert np.mean((weights < 0.05) | (weights > 0.95)) > 0.6
+
+
+def test_the_weights_have_the_distribution():
+  for concentration, variance in ((0.2, 1 / 5.6), (1.0, 1 / 12), (4.0, 1 / 36)):
+    found = augment._quantiles(concentration)
+    np.testing.assert_allclose([found.mean(), found.var()], [0.5, variance], rtol=2e-3)
+
+
+def test_cutmix_takes_a_box_of_the_other_image_and_as_much_of_its_label():
+  images, _, weights = mix(cutmix=1.0)
+  theirs = (images == OTHERS).all(-1) & (IMAGES != OTHERS).any(-1)
+  own = (images == IMAGES).all(-1)
+  assert (theirs | own).all()
+  np.testing.assert_allclose(weights[DIFFER], 1 - theirs.mean((1, 2))[DIFFER], atol=1e-6)
+  for mask in theirs:
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    assert mask[np.ix_(rows, columns)].all()
+  assert 0.2 < theirs.mean() < 0.6
+
+
+def test_with_both_each_example_has_one_of_them_and_a_share_has_none():
+  images, _, _ = mix(mixup=1.0, cutmix=1.0, share=0.8)
+  same = (images == IMAGES).all((1, 2, 3))
+  is_cut = ((images == IMAGES) | (images == OTHERS)).all((1, 2, 3)) & ~same
+  assert 3 <= same.sum() <= 24
+  assert 15 <= is_cut.sum() <= 35
+  assert (~same & ~is_cut).sum() >= 15
+
+
+@pytest.mark.parametrize(
+  ("settings", "message"),
+  [
+    ({"mixup": 0.2, "classes": None}, "augment.mix.classes is None: expected the number of classes"),
+    ({}, "set augment.mix.mixup or augment.mix.cutmix"),
+    ({"mixup": -0.1}, "augment.mix.mixup is -0.1: expected a number from 0 on"),
+    ({"cutmix": -1.0}, "augment.mix.cutmix is -1.0"),
+    ({"mixup": 0.2, "share": 1.5}, "augment.mix.share is 1.5: expected a number from 0 to 1"),
+  ],
+)
+def test_mixes_that_cannot_be(settings, message):
+  with pytest.raises(errors.SettingError, match=message):
+    mix(**settings)
+
+
+def test_a_label_beyond_the_classes():
+  with pytest.raises(tf.errors.InvalidArgumentError, match="augment.mix.classes is 5"):
+    mix(labels=LABELS + 1, mixup=0.2)
