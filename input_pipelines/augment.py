@@ -31,10 +31,14 @@ from trainer import errors
 
 from . import rand_augment, randomness
 
+# AutoGraph has nothing to convert in `standard` and `mix`, and reading their source would take
+# longer than all else before the first batch.
+
 _SHARES = 4096  # random shares are drawn from so many, all equally likely
 
 
 @gin.configurable
+@tf.autograph.experimental.do_not_convert
 @trainer.check_settings
 def standard(
   images: tf.Tensor,
@@ -152,6 +156,7 @@ def _recoloured(images, draw, brightness, contrast, saturation):
 
 
 @gin.configurable
+@tf.autograph.experimental.do_not_convert
 @trainer.check_settings
 def mix(
   images: tf.Tensor,

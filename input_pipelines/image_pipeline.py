@@ -77,16 +77,19 @@ def batches(
       "nothing tells it: set cache = None."
     )
   seed = randomness.base_seed()
+  augment, mix = (in_memory.converted(each) for each in (augment, mix))
 
   def from_file(encoded):
     """Makes the feature from an image file, without randomness; exports use this function."""
     pixels = images.decode(encoded, size, crop)
     return images.to_float(pixels[tf.newaxis], standardise)[0]
 
+  @in_memory.as_written
   def augmented(epoch, example, pixels):
     draw = randomness.Draws(seed, epoch, example)
     return (pixels if augment is None else augment(pixels, draw)), draw
 
+  @in_memory.as_written
   def finish(position, example, features, labels, partner=None):
     pixels, labels = features["image"], tf.cast(labels, tf.int32)
     if training:
@@ -126,6 +129,7 @@ def _gathered(stored, batch_size, training, start, seed, finish):
   with tf.device("CPU"):  # otherwise a GPU would keep the whole set
     labels = tf.constant(labels)
 
+  @in_memory.as_written
   def gather(number, rows):
     position = start + number * batch_size + tf.range(tf.shape(rows)[0], dtype=tf.int64)
     partner = None
@@ -154,7 +158,9 @@ def _with_partners(decoded, start):
     A dataset of (position, id, features, label, (id, image, label)).
   """
 
-  def pair(before, position, example, features, label):
+  @in_memory.as_written
+  def pair(before, element):
+    position, example, features, label = element
     own = example, features["image"], label
     partner = tf.cond(tf.equal(position, 0), lambda: own, lambda: before)
     return own, (position, example, features, label, partner)
@@ -163,9 +169,7 @@ def _with_partners(decoded, start):
   nothing = tf.nest.map_structure(
     lambda spec: tf.zeros(spec.shape, spec.dtype), (example, features["image"], label)
   )
-  return decoded.scan(nothing, lambda before, element: pair(before, *element)).skip(
-    1 if start else 0
-  )
+  return decoded.scan(nothing, pair).skip(1 if start else 0)
 
 
 def _decoded(stream, size, crop, seed, count):
@@ -174,6 +178,7 @@ def _decoded(stream, size, crop, seed, count):
   Returns a dataset of (position, id, features, label).
   """
 
+  @in_memory.as_written
   def decode(position, example):
     identity, features, label = example
     numbers = None

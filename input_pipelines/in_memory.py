@@ -19,8 +19,8 @@ import tensorflow as tf
 import trainer
 
 # AutoGraph would read and rewrite the source of every mapped function, which takes longer than all
-# else here. Only a `preprocess` may need it.
-_as_written = tf.autograph.experimental.do_not_convert
+# else here. Only functions of users may need it: see `converted`.
+as_written = tf.autograph.experimental.do_not_convert
 _autograph = tf.__internal__.autograph
 
 
@@ -58,10 +58,9 @@ def batches(
     features = {name: tf.constant(array) for name, array in features.items()}
     labels = tf.constant(labels)
     weights = () if sample_weight is None else (tf.constant(sample_weight, tf.float32),)
-  if preprocess is not None:
-    preprocess = _autograph.tf_convert(preprocess, _autograph.control_status_ctx())
+  preprocess = converted(preprocess)
 
-  @_as_written
+  @as_written
   def gather(rows):
     batch = (
       {name: tf.gather(tensor, rows) for name, tensor in features.items()},
@@ -78,6 +77,13 @@ def batches(
   )
   is_classes = given_labels.ndim == 1 and given_labels.dtype.kind in "iu"
   return trainer.mark_labels(dataset, given_labels) if is_classes else dataset
+
+
+def converted(function: Callable[..., Any] | None) -> Callable[..., Any] | None:
+  """Returns a user's function, or None, as AutoGraph converts it inside of one that it does not."""
+  if function is None:
+    return None
+  return _autograph.tf_convert(function, _autograph.control_status_ctx())
 
 
 def row_numbers(count: int, batch_size: int, *, training: bool, start: int = 0) -> tf.data.Dataset:
@@ -103,7 +109,7 @@ def _shuffled_rows(count, batch_size, start):
   """
   epochs, passed = divmod(start, count)
 
-  @_as_written
+  @as_written
   def cut(state, seed):
     left, passed = state
     order = tf.random.experimental.stateless_shuffle(

@@ -168,7 +168,10 @@ def test_with_both_each_example_has_one_of_them_and_a_share_has_none():
 @pytest.mark.parametrize(
   ("settings", "message"),
   [
-    ({"mixup": 0.2, "classes": None}, "augment.mix.classes is None: expected the number of classes"),
+    (
+      {"mixup": 0.2, "classes": None},
+      "augment.mix.classes is None: expected the number of classes",
+    ),
     ({}, "set augment.mix.mixup or augment.mix.cutmix"),
     ({"mixup": -0.1}, "augment.mix.mixup is -0.1: expected a number from 0 on"),
     ({"cutmix": -1.0}, "augment.mix.cutmix is -1.0"),
