@@ -59,23 +59,8 @@ def batches(
     SettingError: settings cannot work, or not together.
   """
   images.check_crop(crop, source.name)
-  # Images that are stored in the right size are not cropped; an export may get others.
-  stored_crop: str | None = crop
   size = images.size_of(image_size, source.image_shape, source.name)
-  if crop == "random" and cache is not None:
-    if training:
-      raise errors.SettingError(
-        f'{source.name}.crop = "random" takes another part of an image in each epoch, and cache '
-        f"= {cache!r} keeps one: set cache = None."
-      )
-    stored_crop = "central"
-  if stored_crop != "random" and size == tuple(source.image_shape):
-    stored_crop = None
-  if cache is not None and source.count is None:
-    raise errors.SettingError(
-      f"{source.name}.cache = {cache!r} needs the number of examples, and "
-      "nothing tells it: set cache = None."
-    )
+  stored_crop = _stored_crop(source, size, crop, cache, training)
   seed = randomness.base_seed()
   augment, mix = (in_memory.converted(each) for each in (augment, mix))
 
@@ -120,6 +105,24 @@ def batches(
       finish, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
     )
   return trainer.mark_decodable(finished.prefetch(tf.data.AUTOTUNE), {"image": from_file})
+
+
+def _stored_crop(source, size, crop, cache, training):
+  """Returns how stored images are cropped; None for those that have the size already."""
+  if crop == "random" and cache is not None:
+    if training:
+      raise errors.SettingError(
+        f'{source.name}.crop = "random" takes another part of an image in each epoch, and cache '
+        f"= {cache!r} keeps one: set cache = None."
+      )
+    crop = "central"
+  if cache is not None and source.count is None:
+    raise errors.SettingError(
+      f"{source.name}.cache = {cache!r} needs the number of examples, and "
+      "nothing tells it: set cache = None."
+    )
+  # Images that are stored in the right size are not cropped; an export may get others.
+  return None if crop != "random" and size == tuple(source.image_shape) else crop
 
 
 def _gathered(stored, batch_size, training, start, seed, finish):

@@ -25,7 +25,8 @@ def spec(
     mode: one of trainer.ModeKeys.
     logits: float [b, ..., classes]. The loss is computed in float32, whatever the precision of the
       network.
-    labels: int [b, ...]; None to predict.
+    labels: int [b, ...]; in training also probabilities of the classes, float [b, ..., classes], as
+      `augment.mix` makes them; None to predict.
     optimizer: makes the optimizer, such as its class.
     label_smoothing: in [0, 1), the share of a label that is spread evenly over the classes, in
       training only. C. Szegedy et al., "Rethinking the Inception Architecture for Computer Vision"
@@ -42,6 +43,7 @@ def spec(
 
   Raises:
     SettingError: label_smoothing is out of range.
+    ModelFnError: the labels are floats, and no probabilities of these classes.
   """
   if not 0 <= label_smoothing < 1:
     raise errors.SettingError(
@@ -104,10 +106,17 @@ def _like(weights, values):
 
 
 def _smoothed_cross_entropy(labels, logits, smoothing):
-  if not smoothing:
-    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
   classes = logits.shape.as_list()[-1]
-  even = smoothing / classes
-  return tf.nn.softmax_cross_entropy_with_logits(
-    tf.one_hot(labels, classes, on_value=1 - smoothing + even, off_value=even), logits
-  )
+  if labels.dtype.is_floating:
+    if not labels.shape.is_compatible_with(logits.shape):
+      raise errors.ModelFnError(
+        f"The labels are {labels.dtype.name} {labels.shape} and the logits {logits.shape}: expected "
+        "int labels, or a probability of each class. Is augment.mix.classes the network's number?"
+      )
+    probabilities = tf.cast(labels, tf.float32) * (1 - smoothing) + smoothing / classes
+  elif not smoothing:
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+  else:
+    even = smoothing / classes
+    probabilities = tf.one_hot(labels, classes, on_value=1 - smoothing + even, off_value=even)
+  return tf.nn.softmax_cross_entropy_with_logits(probabilities, logits)

@@ -36,6 +36,25 @@ def test_smoothed_cross_entropy_is_that_of_keras(smoothing):
   )
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_probabilities_of_classes_are_labels_too(smoothing):
+  mixed = 0.7 * tf.one_hot(LABELS, 4) + 0.3 * tf.one_hot(LABELS[::-1], 4)
+  expected = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing)(
+    mixed, LOGITS
+  )
+  np.testing.assert_allclose(
+    tf.reduce_mean(classification._smoothed_cross_entropy(mixed, LOGITS, smoothing)),
+    expected,
+    rtol=1e-5,
+  )
+
+
+@pytest.mark.parametrize("labels", [tf.cast(LABELS, tf.float32), tf.zeros([5, 3])])
+def test_floats_that_are_no_probabilities_of_the_classes(labels):
+  with pytest.raises(errors.ModelFnError, match=r"logits \(5, 4\): .*augment.mix.classes"):
+    classification.spec(trainer.ModeKeys.TRAIN, LOGITS, labels, keras.optimizers.SGD)
+
+
 def test_evaluation_is_without_smoothing_and_penalties():
   spec = classification.spec(
     trainer.ModeKeys.EVAL,
