@@ -110,8 +110,8 @@ def _smoothed_cross_entropy(labels, logits, smoothing):
   if labels.dtype.is_floating:
     if not labels.shape.is_compatible_with(logits.shape):
       raise errors.ModelFnError(
-        f"The labels are {labels.dtype.name} {labels.shape} and the logits {logits.shape}: expected "
-        "int labels, or a probability of each class. Is augment.mix.classes the network's number?"
+        f"The labels are {labels.dtype.name} {labels.shape} and the logits {logits.shape}: "
+        "expected int labels, or a probability of each class. Is augment.mix.classes their number?"
       )
     probabilities = tf.cast(labels, tf.float32) * (1 - smoothing) + smoothing / classes
   elif not smoothing:
