@@ -469,6 +469,28 @@ def trains_in_a_branch(p):
 
 
 @case
+def minimizes_in_a_branch(p):
+  loss, tf = p.loss(*p.weights()), p.tf
+  optimizer = tf.train.MomentumOptimizer(0.02, 0.9)
+  made = tf.cond(
+    tf.equal(p.step % 2, 0), lambda: optimizer.minimize(loss, p.step), lambda: tf.group(p.count())
+  )
+  return dict(loss=loss, train_op=made)
+
+
+@case
+def minimizes_in_both_branches(p):
+  w, b = p.weights()
+  tf, loss, other = p.tf, p.loss(w, b), p.loss(w * b)
+  made = tf.cond(
+    tf.equal(p.step % 3, 0),
+    lambda: p.sgd(loss, var_list=[w]),
+    lambda: tf.train.AdagradOptimizer(0.1).minimize(other, p.step, var_list=[b]),
+  )
+  return dict(loss=loss, train_op=made)
+
+
+@case
 def a_loop_that_drops_its_assignment(p):
   tf, seen = p.tf, p.state("seen")
 

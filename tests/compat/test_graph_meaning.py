@@ -35,7 +35,11 @@ QUICK = [
   "an_embedding_that_is_fed",
   "an_init_fn_once_in_two_trainings",
 ]
-QUICK_ON_TWO_CORES = ["dict_of_optimizers", "an_init_of_a_hook_in_each_training"]
+QUICK_ON_TWO_CORES = [
+  "dict_of_optimizers",
+  "an_init_of_a_hook_in_each_training",
+  "minimizes_in_a_branch",
+]
 
 
 def check(name, device, tmp_path, monkeypatch):

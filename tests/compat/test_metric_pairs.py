@@ -178,3 +178,23 @@ def test_an_evaluation_begins_with_the_first_values_of_variables(tmp_path):
   estimator.train(lambda: input_fn().unbatch().batch(16, drop_remainder=True), steps=1)
   seen = [estimator.evaluate(input_fn)["total"] for _ in range(2)]
   assert seen == [len(programs.arrays()[1])] * 2
+
+
+def test_metrics_take_what_a_program_has_made_a_tensor(tmp_path):
+  class Box:
+    def __init__(self, tensor):
+      self.tensor = tensor
+
+  tf.register_tensor_conversion_function(
+    Box, lambda box, dtype=None, name=None, as_ref=False: box.tensor
+  )
+
+  def make_ops(labels, classes):
+    return {
+      "mean": tf.metrics.mean(Box(classes)),
+      "accuracy": tf.metrics.accuracy(labels, Box(labels)),
+    }
+
+  result, _, classes = evaluated(tmp_path, make_ops)
+  assert result["mean"] == pytest.approx(classes.mean())
+  assert result["accuracy"] == 1

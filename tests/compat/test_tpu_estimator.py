@@ -225,9 +225,19 @@ def test_the_device_of_the_environment_comes_first(tmp_path, monkeypatch):
   assert programs.tpu_estimator(tmp_path, "cpu").device.replicas == 8
 
 
+def test_a_model_on_several_cores_is_whole_where_no_tpu_is(tmp_path):
+  estimator = programs.tpu_estimator(
+    tmp_path, "cpu", num_cores_per_replica=2, input_partition_dims=[{"x": [1, 2]}, None]
+  )
+  estimator.train(programs.train_input_fn, steps=2)
+  assert estimator.evaluate(programs.eval_input_fn, steps=2)["global_step"] == 2
+
+
 def test_what_cannot_work_is_refused():
-  with pytest.raises(errors.SettingError, match="num_cores_per_replica=2"):
-    contrib_tpu.TPUConfig(num_cores_per_replica=2)
+  with pytest.raises(ValueError, match="input_partition_dims needs num_cores_per_replica"):
+    contrib_tpu.TPUConfig(input_partition_dims=[[1, 2], None])
+  with pytest.raises(errors.SettingError, match="num_cores_per_replica=2.* leave both out"):
+    contrib_tpu.TPUConfig(num_cores_per_replica=2).check_device(is_tpu=True)
   with pytest.raises(ValueError, match="'batch_size'.*reserved"):
     programs.tpu_estimator("unused", params={"batch_size": 3})
   with pytest.raises(TypeError, match="no argument 'nonsense'"):

@@ -37,6 +37,11 @@ APPLY_ADAM = private_names.member("tensorflow.python.ops.gen_training_ops.resour
 # What that optimizer calls first in each apply_gradients.
 PREPARE_ADAM = private_names.member("tensorflow.python.training.adam.AdamOptimizer._prepare")
 
+# Assigns to a variable with copies on a replica, where the replicas have to agree on the value.
+UPDATE_ON_REPLICA = private_names.member(
+  "tensorflow.python.distribute.values.MirroredVariable._update_replica"
+)
+
 # Makes the part of a tf.function's cache key that does not come from its arguments.
 FUNCTION_CONTEXT = private_names.member(
   "tensorflow.python.eager.polymorphic_function.function_context.make_function_context"
@@ -116,6 +121,11 @@ def handles(variable: tf.Variable) -> list[tf.Tensor]:
   packed = getattr(variable, "_packed_var", None)
   of_replicas = [part.handle for part in getattr(variable, "_values", (variable,))]
   return of_replicas + ([] if packed is None else [packed.packed_handle])
+
+
+def own_copy(variable: tf.Variable) -> tf.Variable:
+  """Returns the copy that the current replica has of a variable."""
+  return variable._get_on_device_or_primary()
 
 
 def is_variable_handle(tensor: tf.Tensor) -> bool:

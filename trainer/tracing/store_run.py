@@ -37,7 +37,7 @@ v1 = tf.compat.v1
 Request = tuple[Callable[[], None], int]
 
 # The graph that the current replica is traced in; None outside of replicas.
-_graph: ContextVar[Any] = ContextVar("graph of this replica", default=None)
+REPLICA_GRAPH: ContextVar[Any] = ContextVar("graph of this replica", default=None)
 
 # The requests of the replica that this thread traces.
 _requests: ContextVar[list[Request]] = ContextVar("requests of this replica")
@@ -122,7 +122,7 @@ class StoreRun:
       # and the loop.
       tf.name_scope("model_fn"),
       tf.variable_creator_scope(self._collect_on_replica),
-      patches.set_context(_graph, v1.get_default_graph()),
+      patches.set_context(REPLICA_GRAPH, v1.get_default_graph()),
       patches.set_context(_requests, requests),
     ):
       return fn(*args)
@@ -173,7 +173,7 @@ def replica_graph() -> tf.Graph | None:
 
   Inside a branch or an inner function this is not the default graph.
   """
-  return _graph.get()
+  return REPLICA_GRAPH.get()
 
 
 def request_after_step(fn: Callable[[], None], every: int) -> None:

@@ -54,7 +54,8 @@ class TPUConfig:
   called, after every second step; without hooks, loops are as long as they can be.
 
   Raises:
-    SettingError: model parallelism is asked for, or a value is out of range.
+    ValueError: the settings of a model on several cores do not fit together.
+    SettingError: a value is out of range.
   """
 
   iterations_per_loop: int | str | None = DEFAULT_ITERATIONS
@@ -74,12 +75,36 @@ class TPUConfig:
       kinds = InputPipelineConfig
       by_host = self.per_host_input_for_training
       self.per_host_input_for_training = kinds.PER_HOST_V1 if by_host else kinds.PER_SHARD_V1
-    if self.num_cores_per_replica not in (None, 1) or self.input_partition_dims is not None:
-      raise errors.SettingError(
-        f"TPUConfig(num_cores_per_replica={self.num_cores_per_replica}, input_partition_dims="
-        f"{self.input_partition_dims}): a model on several cores is not supported; leave both out."
-      )
+    self._check_parts()
     trainer.TPUConfig(iterations_per_loop=self.iterations_per_loop)  # which checks it
+
+  def _check_parts(self) -> None:
+    """Raises ValueError for what 2.15 did not take for a model on several cores."""
+    cores, dims = self.num_cores_per_replica, self.input_partition_dims
+    if cores is not None and (not isinstance(cores, int) or cores < 1):
+      raise ValueError(f"num_cores_per_replica must be a positive int; got {cores!r}.")
+    if dims is not None and cores is None:
+      raise ValueError("input_partition_dims needs num_cores_per_replica.")
+    if dims is not None and len(dims) not in (1, 2):
+      raise ValueError(f"input_partition_dims must have one or two elements; got {dims!r}.")
+
+  def check_device(self, is_tpu: bool) -> None:
+    """Says what becomes of a model on several cores.
+
+    Raises:
+      SettingError: a TPU would have to divide it.
+    """
+    if self.num_cores_per_replica in (None, 1):
+      return
+    given = f"TPUConfig(num_cores_per_replica={self.num_cores_per_replica}"
+    if self.input_partition_dims is not None:
+      given += f", input_partition_dims={self.input_partition_dims}"
+    if is_tpu:
+      raise errors.SettingError(
+        f"{given}): Octet puts the whole model on each core of a TPU, and divides none among "
+        "several: leave both out."
+      )
+    notes.tell_once(f"{given}) has no effect: each core has the whole model.")
 
   @property
   def gives_host_batches(self) -> bool:

@@ -77,7 +77,9 @@ class TPUEstimator(estimator.Estimator):
       self._sizes["train"] *= self.octet.device.replicas
 
   def _check_shards(self) -> None:
-    shards, replicas = self._config.tpu_config.num_shards, self.octet.device.replicas
+    device = self.octet.device
+    self._config.tpu_config.check_device(device.kind == "tpu")
+    shards, replicas = self._config.tpu_config.num_shards, device.replicas
     if shards is not None and shards != replicas:
       notes.tell_once(
         f"TPUConfig(num_shards={shards}): the device has {replicas}, and each of them takes its "

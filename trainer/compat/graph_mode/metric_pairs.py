@@ -31,6 +31,7 @@ class DeferredPair(tuple):
   """
 
   def __new__(cls, fn: Callable, args: tuple, kwargs: dict[str, Any]):
+    args, kwargs = tf.nest.map_structure(_converted, (args, kwargs))
     like = _result_of(fn, args, kwargs)
     self = super().__new__(cls, (_stand_in(like[0]), _stand_in(like[1])))
     self.fn, self.args, self.kwargs = fn, args, kwargs
@@ -56,6 +57,16 @@ def _stand_in(like: Any) -> tf.Tensor:
 
 def _is_tensor(leaf: Any) -> bool:
   return tf.is_tensor(leaf) or isinstance(leaf, tf.Variable)
+
+
+def _converted(leaf: Any) -> Any:
+  """A tensor, where a program has registered how to make one of such an object."""
+  if _is_tensor(leaf) or callable(leaf) or type(leaf).__module__ in ("builtins", "numpy"):
+    return leaf
+  try:
+    return tf.convert_to_tensor(leaf)
+  except (TypeError, ValueError):  # an object that the function takes as it is
+    return leaf
 
 
 # The pairs that the model_fn that is evaluated here has made so far; None elsewhere.
