@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import trainer
 
-from . import classification
+from . import averaged_views, classification
 
 
 @gin.configurable
@@ -31,6 +31,7 @@ def model_fn(
   dense_dropout: float = 0.5,
   optimizer: Callable[[], Any] = keras.optimizers.Adam,
   label_smoothing: float = 0.0,
+  views: averaged_views.Views = "one",
   sample_weight: tf.Tensor | None = None,
 ) -> trainer.EstimatorSpec:
   """Classifies small images.
@@ -47,18 +48,14 @@ def model_fn(
     dense_dropout: share of values dropped after the hidden layer.
     optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
+    views: of each image in evaluation, prediction and exports, see `averaged_views`.
     sample_weight: float32 [b], weights of the examples; the framework gives them where there are
       any.
   """
   del params
-  logits = network(
-    features["image"],
-    mode == trainer.ModeKeys.TRAIN,
-    classes,
-    filters,
-    units,
-    conv_dropout,
-    dense_dropout,
+  settings = classes, filters, units, conv_dropout, dense_dropout
+  logits = averaged_views.logits(
+    lambda image, training: network(image, training, *settings), features["image"], mode, views
   )
   return classification.spec(
     mode, logits, labels, optimizer, label_smoothing, sample_weight=sample_weight

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 import trainer
 
-from . import classification
+from . import averaged_views, classification
 
 
 @gin.configurable
@@ -33,6 +33,7 @@ def model_fn(
   norm_momentum: float = 0.99,
   optimizer: Callable[[], Any] = keras.optimizers.Adam,
   label_smoothing: float = 0.0,
+  views: averaged_views.Views = "one",
   sample_weight: tf.Tensor | None = None,
 ) -> trainer.EstimatorSpec:
   """Classifies small grey images.
@@ -51,19 +52,14 @@ def model_fn(
       1 / (1 - norm_momentum) steps.
     optimizer: makes the optimizer, such as its class. Adam's default learning rate is 0.001.
     label_smoothing: see `classification.spec`.
+    views: of each image in evaluation, prediction and exports, see `averaged_views`.
     sample_weight: float32 [b], weights of the examples; the framework gives them where there are
       any.
   """
   del params
-  logits = network(
-    features["image"],
-    mode == trainer.ModeKeys.TRAIN,
-    classes,
-    filters,
-    units,
-    conv_dropout,
-    dense_dropout,
-    norm_momentum,
+  settings = classes, filters, units, conv_dropout, dense_dropout, norm_momentum
+  logits = averaged_views.logits(
+    lambda image, training: network(image, training, *settings), features["image"], mode, views
   )
   return classification.spec(
     mode, logits, labels, optimizer, label_smoothing, sample_weight=sample_weight

@@ -25,7 +25,7 @@ import tensorflow as tf
 import trainer
 from trainer import errors
 
-from . import classification
+from . import averaged_views, classification
 
 
 @gin.configurable
@@ -44,6 +44,7 @@ def model_fn(
   dropout: float = 0.0,
   optimizer: Callable[[], Any] = keras.optimizers.Adam,
   label_smoothing: float = 0.0,
+  views: averaged_views.Views = "one",
   sample_weight: tf.Tensor | None = None,
 ) -> trainer.EstimatorSpec:
   """Classifies images.
@@ -69,6 +70,7 @@ def model_fn(
     dropout: share of values dropped before each layer of the head.
     optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
+    views: of each image in evaluation, prediction and exports, see `averaged_views`.
     sample_weight: float32 [b], weights of the examples; the framework gives them where there are
       any.
 
@@ -89,15 +91,19 @@ def model_fn(
   for layer in network.layers if norm_momentum is not None else ():
     if isinstance(layer, keras.layers.BatchNormalization):
       layer.momentum = norm_momentum
-  x = network(preprocess(name, image), training=training and not frozen)
-  x = _pooling(pooling)(x)
-  for index, units in enumerate(hidden_units):
-    x = keras.layers.Dense(units, activation="relu", name=f"head_hidden_{index}")(
+
+  def logits_of(image, training):
+    x = network(preprocess(name, image), training=training and not frozen)
+    x = _pooling(pooling)(x)
+    for index, units in enumerate(hidden_units):
+      x = keras.layers.Dense(units, activation="relu", name=f"head_hidden_{index}")(
+        keras.layers.Dropout(dropout)(x, training=training)
+      )
+    return keras.layers.Dense(classes, dtype="float32", name="head")(
       keras.layers.Dropout(dropout)(x, training=training)
     )
-  logits = keras.layers.Dense(classes, dtype="float32", name="head")(
-    keras.layers.Dropout(dropout)(x, training=training)
-  )
+
+  logits = averaged_views.logits(logits_of, image, mode, views)
   return classification.spec(
     mode, logits, labels, optimizer, label_smoothing, network.losses, sample_weight
   )

@@ -45,6 +45,10 @@ WORDS = 10_000
 
 BINDINGS = {
   "fashion_mnist_cnn.gin": stand_in((28, 28, 1), 10),
+  "cifar10_air94.gin": (
+    *stand_in((32, 32, 3), 10),
+    "cifar10_air.model_fn.images = @random_inputs.input_fn",
+  ),
   "cifar10_cnn.gin": stand_in((32, 32, 3), 10),
   "cifar10_cnn_best.gin": stand_in((32, 32, 3), 10),
   "flowers_resnet50.gin": stand_in((224, 224, 3), 5),

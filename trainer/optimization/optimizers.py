@@ -106,7 +106,7 @@ def minimize(
         functools.partial(_apply_total, totals, apply), every=accumulate_steps
       )
     if lookahead is not None:
-      averages.look_ahead(trained, lookahead)
+      averages.look_ahead(trained, store.statistics(), lookahead)
   return fetched_operations.group(changes)
 
 

@@ -336,11 +336,30 @@ def progress(name: str) -> tf.Tensor:
   Raises:
     SettingError: there is no training, or it has no length.
   """
+  now = _training(name)
+  total = now.length.steps("100 %", name)
+  return tf.clip_by_value((tf.cast(now.step, tf.float32) + 1) / total, 0.0, 1.0)
+
+
+def is_before(duration: Duration, name: str) -> tf.Tensor:
+  """Returns whether the current step is one of the first of a training, a bool scalar.
+
+  Args:
+    duration: of these steps.
+    name: see `progress`.
+
+  Raises:
+    SettingError: see `progress`; or the duration cannot be converted to steps.
+  """
+  now = _training(name)
+  return tf.cast(now.step, tf.float32) < now.length.steps(duration, name)
+
+
+def _training(name):
   now = _now.get()
   if now is None or now.step is None:
     raise errors.SettingError(f"{name} needs a training, and there is none.")
-  total = now.length.steps("100 %", name)
-  return tf.clip_by_value((tf.cast(now.step, tf.float32) + 1) / total, 0.0, 1.0)
+  return now
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.config import files, gin_names
-from trainer.optimization import averages
+from trainer.optimization import averages, schedules
 from trainer.settings import setting_types
 from trainer.tracing import replica_updates
 
@@ -40,6 +40,8 @@ class VariableGroup:
     learning_rate_factor: what the optimizer's update of a variable is multiplied by, which is as a
       learning rate of that many times the optimizer's.
     weight_decay: whether the optimizer's decoupled weight decay is for them, too.
+    until: duration after which they stay as they are, such as "3 epochs"; None to train them to the
+      end.
     trainable: False leaves them as they are, and the optimizer keeps nothing for them.
 
   Raises:
@@ -49,6 +51,7 @@ class VariableGroup:
   names: Annotated[str, setting_types.Rule("a regular expression", _is_pattern)]
   learning_rate_factor: setting_types.Positive = 1.0
   weight_decay: bool = True
+  until: schedules.Duration | None = None
   trainable: bool = True
 
 
@@ -83,10 +86,10 @@ class Groups:
     self._without_decay = [
       variable for variable, group in pairs if group and not group.weight_decay
     ]
-    self._factors = {
-      id(variable): group.learning_rate_factor
+    self._scaled = {
+      id(variable): group
       for variable, group in pairs
-      if group and group.learning_rate_factor != 1.0
+      if group and (group.learning_rate_factor != 1.0 or group.until is not None)
     }
     if not self.trained:
       raise errors.SettingError(
@@ -122,10 +125,10 @@ class Groups:
     Returns:
       What `apply` does.
     """
-    scaled = [variable for variable in trained if id(variable) in self._factors]
+    scaled = [variable for variable in trained if id(variable) in self._scaled]
     before = [tf.identity(averages.tensorflow_variable(variable)) for variable in scaled]
     done = apply()
-    factors = [self._factors[id(variable)] for variable in scaled]
+    factors = [_factor(self._scaled[id(variable)]) for variable in scaled]
     if scaled:
       replica_updates.update_each(
         lambda variable, old, factor: variable.assign(old + (variable - old) * factor),
@@ -134,6 +137,14 @@ class Groups:
         factors,
       )
     return done
+
+
+def _factor(group):
+  """Returns what the updates of a group are multiplied by in the current step."""
+  if group.until is None:
+    return group.learning_rate_factor
+  is_trained = schedules.is_before(group.until, "VariableGroup.until")
+  return tf.where(is_trained, group.learning_rate_factor, 0.0)
 
 
 def _name(variable):

@@ -239,6 +239,11 @@ class VariableStore:
     ]
     return bool(trainable) and not any(_is_handle(handle, trainable) for handle in changed)
 
+  def statistics(self) -> dict[str, tf.Variable]:
+    """Returns the statistics by name, such as moving means, of which each replica has its own."""
+    own = tf.VariableSynchronization.ON_READ
+    return {name: each for name, each in self.variables.items() if each.synchronization == own}
+
   def local_variables(self) -> list[tf.Variable]:
     """Returns the variables that functions use and that no checkpoint holds."""
     return list(self._local.values())
@@ -269,11 +274,10 @@ class VariableStore:
     """
     self.bring_to_host()
     values = {name: variable.read_value() for name, variable in self.variables.items()}
-    for name, variable in self.variables.items():
-      if variable.synchronization == tf.VariableSynchronization.ON_READ:
-        variable.assign(values[name])
-        if self.on_xla is not None:
-          self.on_xla.mark_assigned([variable])
+    for name, variable in self.statistics().items():
+      variable.assign(values[name])
+      if self.on_xla is not None:
+        self.on_xla.mark_assigned([variable])
     return values
 
   def scratch(

@@ -499,3 +499,41 @@ def test_groups_that_cannot_be_are_told(groups, optimizer, said, tmp_path):
 def test_a_groups_names_must_be_a_regular_expression():
   with pytest.raises(errors.SettingError, match="VariableGroup.names"):
     trainer.VariableGroup(names="(")
+
+
+def test_statistics_are_exchanged_with_the_weights_that_they_fit(tmp_path, device):
+  def model_fn(features, labels, mode, params):
+    norm = keras.layers.BatchNormalization(momentum=0.5, name="norm")
+    loss = tf.reduce_mean(tf.square(tf.reduce_sum(norm(features["x"], training=True), 1) - labels))
+    lookahead = trainer.Lookahead(every=2, decay=0.5, power=0)
+    train_op = trainer.minimize(keras.optimizers.SGD(RATE), loss, lookahead=lookahead)
+    return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+  estimator = programs.estimator(tmp_path, model_fn, device, batch_size=ROWS)
+  variables = estimator.train(one_batch, max_steps=4).variables
+  # After step 2 the slow mean is 3/4 of the batch's. After step 4 it is half of that and half of
+  # 15/16.
+  wanted = programs.arrays(ROWS)[0].mean(0) * (3 / 4 + 15 / 16) / 2
+  np.testing.assert_allclose(variables["norm/moving_mean"].numpy(), wanted, rtol=1e-5)
+  slow = variables["lookahead/norm/moving_mean"].numpy()
+  np.testing.assert_array_equal(slow, variables["norm/moving_mean"].numpy())
+
+
+def test_a_group_may_be_trained_for_some_steps(tmp_path, device):
+  def after(steps, until):
+    groups = [trainer.VariableGroup(names="^b$", until=until)]
+    optimizer = lambda: keras.optimizers.SGD(RATE, momentum=0.9)
+    train_op = lambda loss: trainer.minimize(optimizer(), loss, groups=groups)
+    return values(trained(train_op, tmp_path / f"{steps}{until}", device, steps=steps))
+
+  w, b = after(4, 2)
+  _, free_b = after(2, None)
+  assert b == pytest.approx(free_b, rel=1e-6)
+  assert (w != after(2, 2)[0]).all()
+
+
+def test_how_long_a_group_is_trained_must_be_a_duration(tmp_path):
+  groups = [trainer.VariableGroup(names="^b$", until="3 moons")]
+  train_op = lambda loss: trainer.minimize(keras.optimizers.SGD(RATE), loss, groups=groups)
+  with pytest.raises(errors.SettingError, match="VariableGroup.until is '3 moons'"):
+    trained(train_op, tmp_path, "cpu")
