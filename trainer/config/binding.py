@@ -3,6 +3,7 @@
 gin's errors become one or two sentences with the file, the line and similar names.
 """
 
+import importlib.metadata
 import importlib.util
 import inspect
 import os
@@ -79,16 +80,33 @@ def find(selector: str, place: str, allowed: trust.Allowed) -> Any:
   unused = [
     name for name in _modules() if name.rpartition(".")[2] == module and name not in sys.modules
   ]
-  if unused:
+  if selector.startswith("keras."):
+    hint = _of_keras(selector)
+  elif unused:
     hint = f" Add `import {unused[0]}` to the gin file."
   else:
-    length = selector.count(".") + 1
-    hint = config_files.did_you_mean(
-      selector, [".".join(name.split(".")[-length:]) for name in gin_internals.all_selectors()]
-    )
+    hint = _near(selector)
   raise errors.SettingError(
     f"{place}: nothing is registered as "
     f"{selector}.{hint or ' Does the gin file import the module that registers it?'}"
+  )
+
+
+# Names that came with a Keras that is newer than the oldest that Octet takes.
+_NEWER = {"keras.optimizers.Muon": "3.10"}
+
+
+def _of_keras(selector):
+  installed = importlib.metadata.version("keras")
+  if since := _NEWER.get(selector):
+    return f" It came with Keras {since}, and Keras {installed} is installed."
+  return f" Keras {installed} has no such name.{_near(selector)}"
+
+
+def _near(selector):
+  length = selector.count(".") + 1
+  return config_files.did_you_mean(
+    selector, [".".join(name.split(".")[-length:]) for name in gin_internals.all_selectors()]
   )
 
 

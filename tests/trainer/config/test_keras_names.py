@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from trainer import config, errors
-from trainer.config import keras_names
+from trainer.config import binding, keras_names
 
 
 @pytest.fixture(autouse=True)
@@ -154,6 +154,15 @@ def test_a_published_config_works_as_it_is(program):
 def test_a_misspelt_parameter_is_told_at_once_even_where_keras_takes_any_keyword(binding, message):
   with pytest.raises(errors.SettingError, match=message):
     config.load([], [binding], root=None)
+
+
+def test_a_name_that_this_keras_does_not_have(monkeypatch):
+  with pytest.raises(errors.SettingError, match="has no such name. Did you mean .*Adam"):
+    config.load([], ["keras.optimizers.Adem.learning_rate = 1"], root=None)
+  monkeypatch.setitem(binding._NEWER, "keras.optimizers.Newest", "3.99")
+  message = rf"It came with Keras 3.99, and Keras {keras.__version__} is installed"
+  with pytest.raises(errors.SettingError, match=message):
+    config.load([], ["keras.optimizers.Newest.learning_rate = 1"], root=None)
 
 
 def test_parameters_of_bases_are_accepted():

@@ -537,3 +537,29 @@ def test_how_long_a_group_is_trained_must_be_a_duration(tmp_path):
   train_op = lambda loss: trainer.minimize(keras.optimizers.SGD(RATE), loss, groups=groups)
   with pytest.raises(errors.SettingError, match="VariableGroup.until is '3 moons'"):
     trained(train_op, tmp_path, "cpu")
+
+
+@pytest.mark.skipif(not hasattr(keras.optimizers, "Muon"), reason="Keras has it from 3.10 on")
+def test_muon_is_for_matrices_and_adamw_for_the_rest(tmp_path, device):
+  def model_fn(features, labels, mode, params):
+    x = keras.layers.Dense(4, name="hidden")(features["x"])
+    outputs = keras.layers.Dense(1, name="head")(x)[:, 0]
+    loss = tf.reduce_mean(tf.square(outputs - labels))
+    optimizer = keras.optimizers.Muon(RATE, exclude_layers=["head"], rms_rate=None)
+    group = trainer.VariableGroup(names="bias$", weight_decay=False)
+    train_op = trainer.minimize(optimizer, loss, groups=[group])
+    return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+  def hidden(on, folder):
+    estimator = programs.estimator(tmp_path / folder, model_fn, on, batch_size=ROWS)
+    estimator.train(one_batch, max_steps=1)
+    first = estimator.variables["hidden/kernel"].numpy()
+    names = estimator.get_variable_names()
+    assert len([name for name in names if "velocity" in name]) == 3
+    estimator.train(one_batch, max_steps=2)
+    return first, estimator.variables["hidden/kernel"].numpy()
+
+  before, after = hidden(device, "run")
+  # The largest singular value of an update is near 1, whatever the gradient's.
+  assert 0.6 < np.linalg.svd((before - after) / RATE)[1][0] < 1.3
+  np.testing.assert_allclose(after, hidden("cpu", "again")[1], atol=1e-6)
