@@ -23,6 +23,7 @@ from trainer.compat.estimator import (
   meta_files,
   model_fns,
   program_errors,
+  program_state,
   reading,
   run_config,
   sparse_inputs,
@@ -62,6 +63,7 @@ class Estimator(reading.Reading):
     warm_start_from: Any = None,
   ):
     self._given_model_fn = model_fn
+    self._state = program_state.ProgramState(model_fn)
     self._params = params_lib.copied(params)
     self.warm_start_from = warm_start_from
     config = _as_config(config)
@@ -80,6 +82,7 @@ class Estimator(reading.Reading):
     self._runners: dict[tuple, trainer.Estimator] = {}  # by sizes
     self._given_hooks = {mode: fetches.GivenHooks([]) for mode in _KINDS.values()}
     self._trainings = 0
+    self._is_training = False
 
   # ------------------------------------------------------------------ what it is
 
@@ -120,6 +123,7 @@ class Estimator(reading.Reading):
   @_model_fn.setter
   def _model_fn(self, model_fn: Callable) -> None:
     self._given_model_fn = model_fn
+    self._state = program_state.ProgramState(model_fn)
     self._runners.clear()  # they have traced the one before
 
   @property
@@ -141,6 +145,7 @@ class Estimator(reading.Reading):
       config=self._config,
       make_params=self._make_params,
       given_hooks=lambda mode: self._given_hooks.get(mode) or fetches.GivenHooks([]),
+      state=self._state,
     )
     return trainer.Estimator(
       model_fn,
@@ -198,7 +203,11 @@ class Estimator(reading.Reading):
     ]
     if self._config.checkpoint_save_graph_def:  # before others look at the checkpoint's files
       listeners.insert(0, meta_files.MetaFiles(self.model_dir, lambda: self.octet.variables))
-    self.octet.train(reader, adapted, steps, max_steps, listeners, **more)
+    self._is_training = True
+    try:
+      self.octet.train(reader, adapted, steps, max_steps, listeners, **more)
+    finally:
+      self._is_training = False
     return self
 
   @program_errors.of_program()
@@ -228,6 +237,7 @@ class Estimator(reading.Reading):
   ) -> Iterator[Any]:
     """Predicts; see trainer.Estimator.predict."""
     keys = [predict_keys] if isinstance(predict_keys, str) else predict_keys
+    self._begin(trainer.ModeKeys.PREDICT)
     reader = self._reader("predict", input_fn)
     adapted = session_hooks.adapt(hooks)
     found = self.octet.predict(reader, keys, adapted, checkpoint_path, yield_single_examples)
@@ -303,8 +313,15 @@ class Estimator(reading.Reading):
     del params
     return self.params
 
+  def _begin(self, mode: str) -> None:
+    """Has the model_fn traced anew where the program has changed what it keeps."""
+    # An evaluation in a training needs what trains.
+    if self._state.begin(mode) and not self._is_training:
+      self._runners.clear()
+
   def _adapted(self, mode: str, hooks: Any) -> list[Any]:
     """The hooks of a call as Octet takes them; those that fetch have to see the step be made."""
+    self._begin(mode)
     every = self._steps_between_hooks
     adapted = session_hooks.adapt(hooks, every)
     before = self._given_hooks[mode].hooks

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors, spec
-from trainer.compat.estimator import batch_axes, sparse_inputs
+from trainer.compat.estimator import batch_axes, program_state, sparse_inputs
 from trainer.compat.estimator.export import ExportOutput
 from trainer.compat.estimator.specs import EstimatorSpec, TPUEstimatorSpec
 from trainer.compat.graph_mode import (
@@ -46,6 +46,7 @@ def adapt(
   config: Any,
   make_params: Callable[[Mapping[str, Any]], Any],
   given_hooks: Callable[[str], fetches.GivenHooks],
+  state: program_state.ProgramState,
 ) -> Callable:
   """A model_fn for trainer.Estimator.
 
@@ -54,6 +55,7 @@ def adapt(
     config: the RunConfig that it gets.
     make_params: makes of the dict that Octet gives the params that the program knows.
     given_hooks: function of a mode that returns the hooks that train or evaluate was given.
+    state: what the model_fn keeps.
 
   Raises:
     SettingError: model_fn is not callable.
@@ -82,6 +84,7 @@ def adapt(
       keras_names.model_fn_scope(),
       metric_pairs.defer_metrics(mode != ModeKeys.TRAIN),
       summary.model_fn_tags(),
+      state.call(mode),
     ):
       fetched_operations.run_only_fetched()
       made = model_fn(**{name: given[name] for name in taken})

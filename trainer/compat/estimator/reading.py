@@ -104,7 +104,9 @@ class Reading:
       params=self._make_params(params),
       config=self._config,
     )
-    rows = sparse_inputs.as_rows(given, to_width=self.octet.device.local_replicas > 1)
+    device = self.octet.device
+    to_width = device.local_replicas > 1 or device.runs_by_pjrt
+    rows = sparse_inputs.as_rows(given, to_width, as_text=to_width and not device.runs_by_pjrt)
     return self._by_example(kind, rows, params)
 
   def _by_example(

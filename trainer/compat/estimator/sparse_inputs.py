@@ -1,8 +1,9 @@
 """SparseTensors of an input_fn, as dense rows between the dataset and the model_fn.
 
 Cores share a batch by its rows, and Octet cuts dense tensors alone. A sparse [batch, width] goes
-as rows of its values and of their columns, padded to the longest row (for several cores, which need
-shapes that are known: to the width), and is sparse again in the model_fn.
+as rows of its values and of their columns, padded to the longest row, and is sparse again in the
+model_fn. Several cores need shapes that are known: there the rows are padded to the width, and
+those of an unknown width go as texts, which XLA devices do not take.
 """
 
 import functools
@@ -26,18 +27,31 @@ class SparseRows(NamedTuple):
   width: tf.Tensor
 
 
-def as_rows(dataset: tf.data.Dataset, to_width: bool) -> tf.data.Dataset:
+class SparseTexts(NamedTuple):
+  """A sparse [batch, ...] of unknown shape as dense tensors of known shapes.
+
+  Attributes:
+    rows: string [batch, 3], each row as tf.io.serialize_many_sparse has it; "" for padding.
+    like: [batch, 0, ...], of the dtype and rank.
+  """
+
+  rows: tf.Tensor
+  like: tf.Tensor
+
+
+def as_rows(dataset: tf.data.Dataset, to_width: bool, as_text: bool = False) -> tf.data.Dataset:
   """The dataset, with SparseRows in the place of each SparseTensor of rank 2.
 
   Args:
     to_width: whether rows are as long as they can be, where their width is known.
+    as_text: whether those whose width is not known become SparseTexts.
   """
   if not any(_is_sparse(leaf) for leaf in tf.nest.flatten(dataset.element_spec)):
     return dataset
   is_pair = isinstance(dataset.element_spec, tuple)
 
   def convert(*element: Any) -> Any:
-    return _as_rows(element if is_pair else element[0], to_width)
+    return _as_rows(element if is_pair else element[0], to_width, as_text)
 
   return dataset.map(convert, num_parallel_calls=tf.data.AUTOTUNE)
 
@@ -62,6 +76,8 @@ def as_sparse(structure: Any) -> Any:
   """A structure of tensors, with SparseTensors in the place of SparseRows."""
   if isinstance(structure, SparseRows):
     return _sparse_of(structure)
+  if isinstance(structure, SparseTexts):
+    return _parsed(structure)
   if isinstance(structure, dict):
     return {name: as_sparse(value) for name, value in structure.items()}
   if isinstance(structure, list | tuple) and not hasattr(structure, "_fields"):
@@ -78,8 +94,13 @@ def rebatched(dataset: tf.data.Dataset, size: int, drop_remainder: bool) -> tf.d
   )
 
 
-def _as_rows(structure: Any, to_width: bool) -> Any:
-  return tf.nest.map_structure(lambda leaf: _rows_of(leaf, to_width), structure)
+def _as_rows(structure: Any, to_width: bool, as_text: bool = False) -> Any:
+  def convert(leaf: Any) -> Any:
+    if _is_sparse(leaf) and as_text and leaf.shape[1] is None:
+      return _texts_of(leaf)
+    return _rows_of(leaf, to_width)
+
+  return tf.nest.map_structure(convert, structure)
 
 
 def _is_sparse(leaf: Any) -> bool:
@@ -102,6 +123,22 @@ def _rows_of(leaf: Any, to_width: bool) -> Any:
   width = tf.fill(leaf.dense_shape[:1], leaf.dense_shape[1])
   width.set_shape([batch])
   return SparseRows(padded(leaf.values, None), padded(leaf.indices[:, 1], -1), width)
+
+
+def _texts_of(sparse: tf.SparseTensor) -> SparseTexts:
+  rows = tf.io.serialize_many_sparse(sparse)
+  rows.set_shape([sparse.shape[0], 3])
+  like = tf.zeros([tf.shape(rows)[0], *[0] * (sparse.shape.rank - 1)], sparse.dtype)
+  like.set_shape([sparse.shape[0], *like.shape[1:]])
+  return SparseTexts(rows, like)
+
+
+def _parsed(texts: SparseTexts) -> tf.SparseTensor:
+  dtype, rank = texts.like.dtype, texts.like.shape.rank
+  # A row with which Octet fills a core's batch is "", which is no sparse one.
+  nothing = tf.sparse.from_dense(tf.zeros([1, *[0] * (rank - 1)], dtype))
+  rows = tf.where(tf.equal(texts.rows, ""), tf.io.serialize_many_sparse(nothing), texts.rows)
+  return tf.io.deserialize_many_sparse(rows, dtype, rank)
 
 
 def _sparse_of(rows: SparseRows) -> tf.SparseTensor:

@@ -1,0 +1,232 @@
+"""What a model_fn keeps outside of itself, as `self.loss = loss`: as if it were called once.
+
+TensorFlow 1 called a model_fn once for each training, evaluation or prediction. Octet traces it for
+each core, and again for another shape, and keeps what it has traced for the next evaluation. So
+
+- each core's call begins with what replica 0's began with, and sees what it sets itself: cores take
+  turns in the middle of a call, where they combine gradients;
+- afterwards, what replica 0 set stays, which hooks fetch;
+- a call that is traced again begins with what the first one began with;
+- where the program has changed something since, as `model.rate = 0.01` between two trainings, the
+  model_fn is traced anew.
+
+What counts is what can be reached from the model_fn: a method's object, a partial's arguments,
+variables of functions around it; and in these, objects of the program's own classes, lists, dicts
+and sets.
+"""
+
+import contextlib
+import contextvars
+import functools
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.internals import patches
+
+v1 = tf.compat.v1
+
+# Objects of classes that have a base class from here stay as they are: they keep themselves.
+_LIBRARIES = {"tensorflow", "keras", "tf_keras", "numpy", "trainer", "absl", "gin"}
+_LIBRARIES |= sys.stdlib_module_names - {"builtins", "types", "argparse", "abc", "typing"}
+# But for these base classes: a model_fn may give a hook its loss.
+_HOOKS = (v1.train.SessionRunHook, v1.train.CheckpointSaverListener)
+
+# A list of more entries has the program's data, which a model_fn does not change.
+_MOST = 1000
+
+_PLAIN = (bool, int, float, str, bytes)
+
+_current: contextvars.ContextVar["ProgramState | None"] = contextvars.ContextVar(
+  "compat_program_state", default=None
+)
+
+
+class _Snapshot:
+  """What the objects that can be reached have in them, one by one.
+
+  Args:
+    root: the model_fn.
+  """
+
+  def __init__(self, root: Any):
+    self.entries: dict[int, tuple[Any, Any]] = {}  # by identity, (object, its content)
+    waiting = [root]
+    while waiting:
+      one = waiting.pop()
+      if id(one) not in self.entries and (content := _content(one)) is not None:
+        self.entries[id(one)] = one, content
+        if isinstance(one, _HOOKS):  # what it notes while a step runs is its own
+          continue
+        waiting += content.values() if isinstance(content, dict) else content
+
+  def restore(self) -> None:
+    """Puts it back."""
+    for one, content in self.entries.values():
+      _write(one, content)
+
+
+class ProgramState:
+  """What one Estimator's model_fn keeps.
+
+  Args:
+    model_fn: it.
+  """
+
+  def __init__(self, model_fn: Callable):
+    self._model_fn = model_fn
+    self._first: dict[str, _Snapshot] = {}  # by mode, before and after its newest trace
+    self._last: dict[str, _Snapshot] = {}
+    # By (identity of an object, key), the objects of which model_fns have set a key.
+    self._changed: dict[tuple[int, Any], Any] = {}
+    self._begun: set[str] = set()  # modes whose call has traced already
+    self._before: _Snapshot | None = None  # of this trace's replica 0
+    self._after: _Snapshot | None = None
+
+  def begin(self, mode: str) -> bool:
+    """Notes that the program calls train, evaluate or predict.
+
+    Returns:
+      Whether it has changed something since the model_fn was traced for this mode.
+    """
+    self._begun.discard(mode)
+    first = self._first.get(mode)
+    return first is not None and self._differs(first)
+
+  @contextlib.contextmanager
+  def call(self, mode: str) -> Iterator[None]:
+    """The context of a call of the model_fn on a replica."""
+    replica = _replica()
+    if replica is None:
+      with self._as_first(mode):
+        yield
+    elif replica == 0:
+      with patches.set_context(_current, self), self._as_first(mode):
+        self._before = _Snapshot(self._model_fn)
+        yield
+        self._after = _Snapshot(self._model_fn)
+    else:
+      self._before.restore()
+      with patches.set_context(_current, self):
+        yield
+      self._after.restore()
+
+  @contextlib.contextmanager
+  def _as_first(self, mode: str) -> Iterator[None]:
+    if mode in self._begun:
+      self._take_back(self._first[mode], self._last[mode])
+    else:
+      self._first[mode] = _Snapshot(self._model_fn)
+      self._begun.add(mode)
+    yield
+    self._last[mode] = _Snapshot(self._model_fn)
+    for one, before, after in _pairs(self._first[mode], self._last[mode]):
+      self._changed |= {(id(one), key): one for key in _changed_keys(before, after)}
+
+  def _take_back(self, first: _Snapshot, last: _Snapshot) -> None:
+    """Takes back what a trace has changed, but not what others have changed since."""
+    for one, before, after in _pairs(first, last):
+      now = _content(one)
+      if isinstance(after, dict):
+        for key in _changed_keys(before, after):
+          if key in now and key in after and now[key] is after[key]:
+            del now[key]
+            now |= {key: before[key]} if key in before else {}
+      elif isinstance(after, set):
+        now = (now - (after - before)) | (before - after)
+      elif len(now) >= len(after) and all(map(_is, now, after)):
+        now = before + now[len(after) :]
+      _write(one, now)
+
+  def _differs(self, first: _Snapshot) -> bool:
+    for number, (one, before) in first.entries.items():
+      now = None if isinstance(one, _HOOKS) else _content(one)
+      keys = [] if now is None else _changed_keys(before, now)
+      if any((number, key) not in self._changed for key in keys):
+        return True
+    return False
+
+  def in_turn(self, other: Callable) -> Any:
+    """Calls what lets the other cores go on; afterwards this core sees its own state."""
+    own = _Snapshot(self._model_fn)
+    try:
+      return other()
+    finally:
+      own.restore()
+
+
+@patches.replaces(tf.distribute.ReplicaContext, "merge_call", inside=_current)
+def _merge_call(original, *args, **kwargs):
+  return _current.get().in_turn(functools.partial(original, *args, **kwargs))
+
+
+def _replica() -> int | None:
+  """The number of the replica that is traced, where each is traced by itself; else None."""
+  context = tf.distribute.get_replica_context()
+  if context is None or context.num_replicas_in_sync == 1:
+    return None
+  number = tf.get_static_value(context.replica_id_in_sync_group)
+  return None if number is None else int(number)  # XLA devices have one trace for all
+
+
+def _content(one: Any) -> Any:
+  """A copy of what an object has in it: a dict, list or set; None for all else."""
+  if isinstance(one, types.CellType):
+    try:
+      return {"cell_contents": one.cell_contents}
+    except ValueError:  # it is empty
+      return {}
+  if isinstance(one, types.MethodType):
+    return {"__self__": one.__self__, "__func__": one.__func__}
+  if isinstance(one, types.FunctionType):
+    return dict(enumerate(one.__closure__ or ()))
+  if isinstance(one, functools.partial):
+    return {"func": one.func, "args": list(one.args), "keywords": one.keywords}
+  if type(one) in (dict, list, set):
+    return one.copy() if len(one) <= _MOST else None
+  if isinstance(one, type | types.ModuleType) or not isinstance(
+    getattr(one, "__dict__", None), dict
+  ):
+    return None
+  bases = [each for each in type(one).__mro__ if each not in _HOOKS]
+  roots = {each.__module__.partition(".")[0] for each in bases}
+  return None if roots & _LIBRARIES else dict(vars(one))
+
+
+def _write(one: Any, content: Any) -> None:
+  if isinstance(one, types.CellType):
+    if content:
+      one.cell_contents = content["cell_contents"]
+  elif isinstance(one, list):
+    one[:] = content
+  elif isinstance(one, dict | set):
+    one.clear()
+    one.update(content)
+  elif not isinstance(one, types.MethodType | types.FunctionType | functools.partial):
+    vars(one).clear()
+    vars(one).update(content)
+
+
+def _pairs(first: _Snapshot, last: _Snapshot) -> Iterator[tuple[Any, Any, Any]]:
+  """(object, content before, content after) of the objects that were there before."""
+  for key, (one, before) in first.entries.items():
+    if key in last.entries:
+      yield one, before, last.entries[key][1]
+
+
+def _changed_keys(before: Any, after: Any) -> list[Any]:
+  """The keys whose values differ; of a list or a set None, if it differs."""
+  if isinstance(before, dict):
+    keys = {**before, **after}
+    missing = object()
+    return [key for key in keys if not _is(before.get(key, missing), after.get(key, missing))]
+  if isinstance(before, set):
+    return [] if before == after else [None]
+  return [] if len(before) == len(after) and all(map(_is, before, after)) else [None]
+
+
+def _is(one: Any, other: Any) -> bool:
+  return one is other or (type(one) is type(other) and isinstance(one, _PLAIN) and one == other)
