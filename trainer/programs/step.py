@@ -19,7 +19,7 @@ from trainer.programs import plan as plan_lib
 from trainer.reporting import summaries
 from trainer.settings import durations
 from trainer.settings.kinds import Kind
-from trainer.tracing import assignments, replica_updates, variable_store
+from trainer.tracing import assignments, replica_updates, store_run, variable_store
 
 # Which variables a step may change. A model_fn may create its train_op in every mode, but only
 # training updates the model. Evaluation counts in its metrics; prediction counts nothing.
@@ -35,13 +35,19 @@ class TracedStep:
   """What the trace of a step found, beside its tensors. Each trace has its own.
 
   Attributes:
-    specification: the EstimatorSpec that the model_fn returned on the replica that was traced last.
+    specification: the EstimatorSpec that the model_fn returned on replica 0.
     scalars: tag → variable with the value that the training step passes to tf.summary.scalar. Read
       outside of replicas, it is the mean over the replicas.
   """
 
   specification: spec.EstimatorSpec = dataclasses.field(init=False)
   scalars: dict[str, tf.Variable] = dataclasses.field(default_factory=dict)
+
+  def note(self, made: spec.EstimatorSpec) -> None:
+    """Keeps what the model_fn has returned on a replica, if that is replica 0."""
+    # A program's hooks belong to the call that the program's own objects are left by.
+    if store_run.replica_number() in (None, 0):
+      self.specification = made
 
   @property
   def metric_fn(self) -> Callable | None:
@@ -217,8 +223,9 @@ class Program:
   def _step_on_replica(self, kind, traced, *element):
     """Does a step on a replica; returns what `run_step` does, of this replica."""
     if kind == Kind.PREDICT:
-      traced.specification = self.calls.call_model_fn(kind, element[:1])
-      return traced.specification.predictions
+      made = self.calls.call_model_fn(kind, element[:1])
+      traced.note(made)
+      return made.predictions
     if kind == Kind.EVAL:
       made = self.calls.call_model_fn(kind, element)
       pair = made.eval_metrics
@@ -230,7 +237,7 @@ class Program:
         traced.scalars[tag].assign(value)
       pair = made.host_call
       _check_host_tensors(pair)
-    traced.specification = made
+    traced.note(made)
     return tf.cast(made.loss, tf.float32), pair[1] if pair else {}
 
   def _of_each_replica(self, batches):

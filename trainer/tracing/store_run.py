@@ -21,7 +21,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.internals import patches
+from trainer.internals import patches, tensorflow_internals
 from trainer.tracing import (
   assignments,
   fetched_operations,
@@ -37,7 +37,7 @@ v1 = tf.compat.v1
 Request = tuple[Callable[[], None], int]
 
 # The graph that the current replica is traced in; None outside of replicas.
-REPLICA_GRAPH: ContextVar[Any] = ContextVar("graph of this replica", default=None)
+_graph: ContextVar[Any] = ContextVar("graph of this replica", default=None)
 
 # The requests of the replica that this thread traces.
 _requests: ContextVar[list[Request]] = ContextVar("requests of this replica")
@@ -122,7 +122,7 @@ class StoreRun:
       # and the loop.
       tf.name_scope("model_fn"),
       tf.variable_creator_scope(self._collect_on_replica),
-      patches.set_context(REPLICA_GRAPH, v1.get_default_graph()),
+      patches.set_context(_graph, v1.get_default_graph()),
       patches.set_context(_requests, requests),
     ):
       return fn(*args)
@@ -173,7 +173,16 @@ def replica_graph() -> tf.Graph | None:
 
   Inside a branch or an inner function this is not the default graph.
   """
-  return REPLICA_GRAPH.get()
+  return _graph.get()
+
+
+def replica_number() -> int | None:
+  """Returns which replica is traced, where each is traced by itself; None for one trace of all."""
+  context = tf.distribute.get_replica_context()
+  if context is None or context.num_replicas_in_sync == 1:
+    return None
+  number = tf.get_static_value(context.replica_id_in_sync_group)
+  return None if number is None else int(number)
 
 
 def request_after_step(fn: Callable[[], None], every: int) -> None:
@@ -187,3 +196,15 @@ def request_after_step(fn: Callable[[], None], every: int) -> None:
     every: number of steps from call to call.
   """
   _requests.get().append((fn, every))
+
+
+@patches.replaces(*tensorflow_internals.UPDATE_ON_REPLICA, inside=_graph)
+def _update_replica(original, variable, update, value, **kwargs):
+  """Lets each replica assign to its own copy under tf.cond, where replicas cannot wait.
+
+  Only of a variable like the global step, of which replica 0's value is that of all.
+  """
+  is_in_branch = v1.get_default_graph() is not replica_graph()
+  if is_in_branch and variable.aggregation == tf.VariableAggregation.ONLY_FIRST_REPLICA:
+    return update(tensorflow_internals.own_copy(variable), value, **kwargs)
+  return original(variable, update, value, **kwargs)

@@ -258,6 +258,7 @@ class Estimator(reading.Reading):
       notes.tell_once("export_saved_model(as_text=True): a SavedModel is written in binary form.")
     if experimental_mode != trainer.ModeKeys.PREDICT:
       raise errors.SettingError("export_saved_model: only mode PREDICT can be exported.")
+    self._state.begin(trainer.ModeKeys.PREDICT)
     receiver_fn = sparse_inputs.received_as_rows(serving_input_receiver_fn)
     return self.octet.export_saved_model(
       export_dir_base, receiver_fn, assets_extra, checkpoint_path

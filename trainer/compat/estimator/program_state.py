@@ -26,6 +26,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.internals import patches
+from trainer.tracing import store_run
 
 v1 = tf.compat.v1
 
@@ -99,7 +100,7 @@ class ProgramState:
   @contextlib.contextmanager
   def call(self, mode: str) -> Iterator[None]:
     """The context of a call of the model_fn on a replica."""
-    replica = _replica()
+    replica = store_run.replica_number()
     if replica is None:
       with self._as_first(mode):
         yield
@@ -161,15 +162,6 @@ class ProgramState:
 @patches.replaces(tf.distribute.ReplicaContext, "merge_call", inside=_current)
 def _merge_call(original, *args, **kwargs):
   return _current.get().in_turn(functools.partial(original, *args, **kwargs))
-
-
-def _replica() -> int | None:
-  """The number of the replica that is traced, where each is traced by itself; else None."""
-  context = tf.distribute.get_replica_context()
-  if context is None or context.num_replicas_in_sync == 1:
-    return None
-  number = tf.get_static_value(context.replica_id_in_sync_group)
-  return None if number is None else int(number)  # XLA devices have one trace for all
 
 
 def _content(one: Any) -> Any:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from trainer import errors
+
 
 class SparseRows(NamedTuple):
   """A sparse [batch, width] as dense tensors.
@@ -43,11 +45,16 @@ def as_rows(dataset: tf.data.Dataset, to_width: bool, as_text: bool = False) -> 
   """The dataset, with SparseRows in the place of each SparseTensor of rank 2.
 
   Args:
-    to_width: whether rows are as long as they can be, where their width is known.
-    as_text: whether those whose width is not known become SparseTexts.
+    to_width: whether rows are as long as they can be.
+    as_text: whether those whose width is not known become SparseTexts then.
+
+  Raises:
+    InputError: a width has to be known, and is not.
   """
   if not any(_is_sparse(leaf) for leaf in tf.nest.flatten(dataset.element_spec)):
     return dataset
+  if to_width and not as_text:
+    _require_widths(dataset.element_spec)
   is_pair = isinstance(dataset.element_spec, tuple)
 
   def convert(*element: Any) -> Any:
@@ -105,6 +112,16 @@ def _as_rows(structure: Any, to_width: bool, as_text: bool = False) -> Any:
 
 def _is_sparse(leaf: Any) -> bool:
   return isinstance(leaf, tf.SparseTensor | tf.SparseTensorSpec) and leaf.shape.rank == 2
+
+
+def _require_widths(spec: Any) -> None:
+  features = spec[0] if isinstance(spec, tuple) else spec
+  for name, leaf in features.items() if isinstance(features, dict) else [("", features)]:
+    if _is_sparse(leaf) and leaf.shape[1] is None:
+      raise errors.InputError(
+        f"The input_fn gives a SparseTensor {name} of shape {leaf.shape}, and XLA devices need its "
+        "width: give it a dense_shape that is known, or parse it as a dense feature."
+      )
 
 
 def _rows_of(leaf: Any, to_width: bool) -> Any:
