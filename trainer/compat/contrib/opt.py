@@ -121,3 +121,62 @@ class MomentumWOptimizer(DecoupledWeightDecayExtension, v1.train.MomentumOptimiz
     use_nesterov: bool = False,
   ):
     super().__init__(weight_decay, learning_rate, momentum, use_locking, name, use_nesterov)
+
+
+class LARSOptimizer(v1.train.MomentumOptimizer):
+  """Momentum whose rate each layer scales by the norms of its weights and of their gradient.
+
+  See https://arxiv.org/abs/1708.03888. Sparse gradients are applied as by momentum alone.
+
+  Args:
+    learning_rate: the rate that is scaled.
+    momentum: the share of the last step.
+    weight_decay: added to gradients, times the weights.
+    eeta: the scale.
+    epsilon: added where the scale divides.
+    name: of the slots.
+    skip_list: parts of names of variables that have neither scale nor decay.
+    use_nesterov: whether the momentum is Nesterov's.
+  """
+
+  def __init__(
+    self,
+    learning_rate: Any,
+    momentum: Any = 0.9,
+    weight_decay: Any = 0.0001,
+    eeta: Any = 0.001,
+    epsilon: Any = 0.0,
+    name: str = "LARSOptimizer",
+    skip_list: Sequence[str] | None = None,
+    use_nesterov: bool = False,
+  ):
+    if momentum < 0.0:
+      raise ValueError(f"momentum should be positive: {momentum}")
+    if weight_decay < 0.0:
+      raise ValueError(f"weight_decay should be positive: {weight_decay}")
+    super().__init__(learning_rate, momentum, name=name, use_nesterov=use_nesterov)
+    self._weight_decay, self._eeta, self._epsilon = weight_decay, eeta, epsilon
+    self._skip_list = list(skip_list or ())
+
+  def compute_lr(self, grad: tf.Tensor, var: tf.Variable) -> tuple[tf.Tensor, tf.Tensor]:
+    """(the rate of a variable, its gradient with the decay)."""
+    rate = tf.cast(self._learning_rate_tensor, grad.dtype)
+    if any(part in var.name for part in self._skip_list):
+      return rate, grad
+    of_weights, of_gradient = tf.norm(var), tf.norm(grad)
+    divisor = of_gradient + self._weight_decay * of_weights + self._epsilon
+    is_scaled = (of_weights > 0) & (of_gradient > 0)
+    # The divisor of what is not scaled may be 0.
+    scale = tf.where(is_scaled, self._eeta * of_weights / tf.where(is_scaled, divisor, 1.0), 1.0)
+    return rate * scale, grad + self._weight_decay * var
+
+  def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
+    rate, grad = self.compute_lr(grad, var)
+    return tf.raw_ops.ResourceApplyMomentum(
+      var=var.handle,
+      accum=self.get_slot(var, "momentum").handle,
+      lr=rate,
+      grad=grad,
+      momentum=tf.cast(self._momentum_tensor, grad.dtype),
+      use_nesterov=self._use_nesterov,
+    )

@@ -19,6 +19,15 @@ _RECURRENT = (
 )
 _REWRITES = ("it rewrote a graph for a session.", "TPUEstimator, or tf.distribute.TPUStrategy")
 
+_LOSSES = ("it moved.", "tf.losses, which take labels in front of predictions")
+_CLUSTERS = (
+  "it is not written anew here.",
+  "triplet_semihard_loss, npairs_loss or lifted_struct_loss",
+)
+  "it is not written anew here.",
+  "triplet_semihard_loss, npairs_loss or lifted_struct_loss",
+)
+
 _CUDNN = ("Keras 3 has it in LSTM and GRU.", "keras.layers.LSTM or GRU, which use cuDNN on a GPU")
 
 # By name, (reason, replacement); an entry is also that of all names below it.
@@ -57,10 +66,11 @@ TABLE = {
   "contrib.learn.Experiment": _EXPERIMENTS,
   "contrib.learn.learn_runner": _EXPERIMENTS,
   "contrib.learn.run_config": (_INSIDE, "contrib.learn.RunConfig"),
-  "contrib.losses": (
-    "it became tf.losses, but for the losses of metric_learning.",
-    "tf.losses, or tensorflow_addons.losses copied into the program",
-  ),
+  "contrib.losses.cosine_distance": _LOSSES,
+  "contrib.losses.hinge_loss": _LOSSES,
+  "contrib.losses.mean_pairwise_squared_error": _LOSSES,
+  "contrib.losses.metric_learning.cluster_loss": _CLUSTERS,
+  "contrib.losses.metric_learning.npairs_loss_multilabel": _CLUSTERS,
   "contrib.mixed_precision": (
     "it scaled losses by operations of a session.",
     "contrib.tpu.bfloat16_scope",

@@ -118,6 +118,8 @@ MODULES = {
   ),
   "contrib.learn": Names(".contrib.learn", homes={".estimator.run_config": "RunConfig"}),
   "contrib.lookup": Names(".contrib.lookup", f"{_TF1}.lookup", "tensorflow.lookup"),
+  "contrib.losses": Names(".contrib.losses"),
+  "contrib.losses.metric_learning": Names(".contrib.metric_learning"),
   "contrib.metrics": Names(
     ".contrib.metrics",
     homes={
