@@ -1,4 +1,4 @@
-"""tf.contrib.losses and its metric_learning; figures of the latter are TensorFlow Addons' (2.15)."""
+"""tf.contrib.losses and its metric_learning, whose figures are TensorFlow Addons' on 2.15."""
 
 import numpy as np
 import pytest

@@ -24,9 +24,6 @@ _CLUSTERS = (
   "it is not written anew here.",
   "triplet_semihard_loss, npairs_loss or lifted_struct_loss",
 )
-  "it is not written anew here.",
-  "triplet_semihard_loss, npairs_loss or lifted_struct_loss",
-)
 
 _CUDNN = ("Keras 3 has it in LSTM and GRU.", "keras.layers.LSTM or GRU, which use cuDNN on a GPU")
 
