@@ -1,0 +1,48 @@
+"""What Octet asks of jaxlib's inner functions."""
+
+import types
+
+import pytest
+
+jax = pytest.importorskip("jax")  # where it is installed
+jaxlib_internals = pytest.importorskip("trainer.pjrt.jaxlib_internals")
+
+PACKED = [("xla_tpu_buffer_assignment_enable_fast_merge_fallback", False)]
+
+
+class Compiler:
+  """A client that compiles nothing, and notes what it is asked for."""
+
+  def __init__(self, platform, refusal=""):
+    self.platform, self.asked, self._refusal = platform, [], refusal
+
+  def compile_and_load(self, module, executable_devices, compile_options):
+    options = list(compile_options.env_option_overrides)
+    self.asked.append(options)
+    if options and self._refusal:
+      raise jax.errors.JaxRuntimeError(self._refusal)
+    return options
+
+
+@pytest.fixture(autouse=True)
+def devices_of(monkeypatch):
+  monkeypatch.setattr(jaxlib_internals, "_device_list", tuple)
+  return lambda client: [types.SimpleNamespace(client=client, id=0)]
+
+
+def test_a_tpu_compiler_is_asked_to_pack_buffers_well_and_a_cpu_compiler_is_not(devices_of):
+  assert jaxlib_internals.compile_for(None, devices_of(Compiler("tpu"))) == PACKED
+  assert jaxlib_internals.compile_for(None, devices_of(Compiler("cpu"))) == []
+
+
+def test_a_tpu_compiler_that_does_not_know_the_option_compiles_without(devices_of):
+  client = Compiler("tpu", "INVALID_ARGUMENT: No such compile option: 'xla_tpu_buffer'")
+  assert jaxlib_internals.compile_for(None, devices_of(client)) == []
+  assert client.asked == [PACKED, []]
+
+
+def test_what_a_tpu_compiler_refuses_it_is_not_asked_again(devices_of):
+  client = Compiler("tpu", "RESOURCE_EXHAUSTED: E1000: CompileTimeHbmOom")
+  with pytest.raises(jax.errors.JaxRuntimeError, match="HbmOom"):
+    jaxlib_internals.compile_for(None, devices_of(client))
+  assert client.asked == [PACKED]
