@@ -25,6 +25,8 @@ _CLUSTERS = (
   "triplet_semihard_loss, npairs_loss or lifted_struct_loss",
 )
 
+_MONOTONIC = ("it is not written anew here.", "BahdanauAttention or LuongAttention")
+
 _CUDNN = ("Keras 3 has it in LSTM and GRU.", "keras.layers.LSTM or GRU, which use cuDNN on a GPU")
 
 # By name, (reason, replacement); an entry is also that of all names below it.
@@ -77,9 +79,11 @@ TABLE = {
     "it rewrote graphs of sessions.",
     "the package tensorflow-model-optimization",
   ),
-  "contrib.seq2seq": (
-    "its decoders are not written anew here.",
-    "tf.while_loop over a contrib.rnn cell",
+  "contrib.seq2seq.BahdanauMonotonicAttention": _MONOTONIC,
+  "contrib.seq2seq.LuongMonotonicAttention": _MONOTONIC,
+  "contrib.seq2seq.ScheduledOutputTrainingHelper": (
+    "it is not written anew here.",
+    "ScheduledEmbeddingTrainingHelper, or CustomHelper",
   ),
   "contrib.signal": ("it moved.", "tf.signal"),
   "contrib.slim.learning": (

@@ -139,6 +139,12 @@ MODULES = {
     ".layers.stacked_rnn",
     homes={f"{_TF1}.nn": "static_bidirectional_rnn static_rnn"},
   ),
+  "contrib.seq2seq": Names(
+    *(
+      f".contrib.seq2seq.{name}"
+      for name in ("attention", "beam_search", "decoding", "helpers", "loss")
+    )
+  ),
   "contrib.slim": Names(
     *_LAYERS_OF_CONTRIB,
     ".layers.contrib.arg_scopes",
