@@ -1,6 +1,7 @@
 """The private names of Keras that Octet uses, from Keras 3.5 on. No other file uses them."""
 
 import contextlib
+import copy
 import inspect
 from collections.abc import Iterator
 from typing import Any
@@ -110,6 +111,11 @@ def global_state(values: dict[str, Any]) -> Iterator[None]:
   finally:
     for key, value in saved.items():
       _set_global(key, value)
+
+
+def copied_global_state(*names: str) -> dict[str, Any]:
+  """Returns attribute name → a copy of its value, of this thread's Keras global state."""
+  return {name: copy.copy(_get_global(name)) for name in names}
 
 
 def lacks_seed(initializer: Any) -> bool:

@@ -7,6 +7,7 @@ __all__ = [
   "initial_values",
   "keras_scope",
   "outside_variables",
+  "rematerialization",
   "replica_updates",
   "seeds",
   "step_input",

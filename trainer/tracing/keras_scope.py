@@ -8,6 +8,7 @@ step and replica, and, if wanted, the fast kernels for CPUs.
 
 import contextlib
 import contextvars
+import copy
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -42,6 +43,12 @@ _replica_drawn = contextvars.ContextVar("seeds that this replica drew", default=
 _value_drawn = contextvars.ContextVar("seeds that this initial value drew", default=None)
 
 
+# generator → its uses, where a part of a replica is traced again; None: those of the KerasScope.
+_uses_again: contextvars.ContextVar[weakref.WeakKeyDictionary | None] = contextvars.ContextVar(
+  "uses of generators in what is traced again", default=None
+)
+
+
 class _Drawn:
   """Returns one seed after another. Keras would draw these seeds from Python's `random`."""
 
@@ -52,6 +59,11 @@ class _Drawn:
   def next(self):
     self.seeds.append(seeds.seed_for(self._seed, f"draw {len(self.seeds)}"))
     return self.seeds[-1]
+
+  def copy(self):
+    drawn = _Drawn(self._seed)
+    drawn.seeds = list(self.seeds)
+    return drawn
 
 
 def initial_value_scope(seed: int) -> contextlib.AbstractContextManager[None]:
@@ -165,6 +177,25 @@ class KerasScope:
     ):
       yield
 
+  def as_now(self) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """Returns a function that makes contexts with the names and seeds of now, on this replica."""
+    again = _uses_again.get()
+    uses = (self._uses if again is None else again).copy()
+    drawing: Any = _replica_drawn.get()  # a replica has one
+    drawn = drawing.copy()
+    state = keras_internals.copied_global_state("object_name_uids", "name_scope_stack")
+
+    @contextlib.contextmanager
+    def as_now():
+      with (
+        keras_internals.global_state({key: copy.copy(value) for key, value in state.items()}),
+        patches.set_context(_replica_drawn, drawn.copy()),
+        patches.set_context(_uses_again, uses.copy()),
+      ):
+        yield
+
+    return as_now
+
   def add(self, made: Any) -> None:
     """Takes note of a layer or an optimizer that this trace makes."""
     self._made[id(made)] = made
@@ -210,8 +241,10 @@ class KerasScope:
       replica.
     """
     context = tf.distribute.get_replica_context()
-    use = self._uses.get(generator, 0)
-    self._uses[generator] = use + 1
+    again = _uses_again.get()
+    uses = self._uses if again is None else again
+    use = uses.get(generator, 0)
+    uses[generator] = use + 1
     first = keras_internals.initial_seed(generator)
     if first is None:
       first = seeds.seed_for(self.seed, generator.state.path)

@@ -13,6 +13,7 @@ An optimizer makes slots between the replicas, in a merge_call. `_get_by_name` i
 """
 
 import collections
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from trainer.tracing import (
   graph_collections,
   keras_scope,
   outside_variables,
+  rematerialization,
   variable_creation,
 )
 
@@ -58,6 +60,12 @@ class UniqueNames:
       found = f"{name}_{self._asked_for[name]}"
     self._taken.add(found)
     return found
+
+  def copy(self) -> "UniqueNames":
+    """Returns names that go on from here on their own."""
+    names = UniqueNames()
+    names._asked_for, names._taken = self._asked_for.copy(), self._taken.copy()
+    return names
 
 
 @dataclasses.dataclass
@@ -112,6 +120,21 @@ class StoreRun:
       # MirroredStrategy traces each replica in a thread of its own, which has no context variables.
       return self.strategy.run(patches.keep_context(on_replica), args)
 
+  def names_as_now(self) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """Returns a function that makes contexts in which variables are named as if it were now."""
+    names = self.names.copy(), self.former_names.copy()
+
+    @contextlib.contextmanager
+    def as_now():
+      later = self.names, self.former_names
+      self.names, self.former_names = (each.copy() for each in names)
+      try:
+        yield
+      finally:
+        self.names, self.former_names = later
+
+    return as_now
+
   def _on_replica(self, fn, *args):
     """Calls fn on the current replica, with the names, seeds and collections of a new graph."""
     self.requests.append(requests := [])
@@ -123,6 +146,7 @@ class StoreRun:
       tf.name_scope("model_fn"),
       tf.variable_creator_scope(self._collect_on_replica),
       patches.set_context(_graph, v1.get_default_graph()),
+      rematerialization.replica_scope(self.names_as_now, self.keras_state.as_now),
       patches.set_context(_requests, requests),
     ):
       return fn(*args)

@@ -39,6 +39,7 @@ WRONG = {
   "natural": (-1, 2.5, True, "3", None, [3], NAN),
   "int": (2.5, True, "3", None, [3], NAN),
   "seconds": (-0.5, False, [3], NAN, "x"),
+  "duration": (True, None, [3], {}),
   "number": (True, "3", None, [3], {}),
   "positive": (0, -0.5, True, "3", None, [3], NAN),
   "from zero": (-0.5, False, "3", None, [3], NAN),
@@ -202,6 +203,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
     "names": "text",
     "learning_rate_factor": "positive",
     "weight_decay": "flag",
+    "until": "duration?",
     "trainable": "flag",
   },
   experiment.Experiment: {
