@@ -60,6 +60,45 @@ def test_the_variables_are_those_of_2_15_on_two_cores(name, tmp_path, monkeypatc
   check(name, "cpu:2", tmp_path, monkeypatch)
 
 
+def test_a_loop_that_counts_has_a_gradient_on_xla_devices(tmp_path, monkeypatch):
+  check("a_gradient_through_a_loop", "xla:2", tmp_path, monkeypatch)
+
+
+# (limit of what counts, what it counts by, how often); None: by what is known in the step alone.
+LOOPS = [(5, 2, 3), (3, None, 3), (3, 1, 3), (2.5, 1, 3), ((3, 2), 1, 2), (0, 1, 0)]
+
+
+@pytest.mark.parametrize(("limit", "step", "factor"), long.except_for(LOOPS[:2], LOOPS))
+def test_a_loop_on_xla_devices_runs_as_often_as_its_condition_holds(
+  tmp_path, monkeypatch, limit, step, factor
+):
+  monkeypatch.setenv("OCTET_DEVICE", "xla:2")
+
+  def model_fn(features, labels, mode):
+    w = tf.get_variable("w", [], initializer=tf.ones_initializer())
+
+    def holds(i, value):
+      if isinstance(limit, tuple):
+        return tf.logical_and(i < limit[0], i < limit[1])
+      return tf.cast(i, tf.float32) < limit if isinstance(limit, float) else i < limit
+
+    def body(i, value):
+      by = tf.cast(tf.reduce_max(features), tf.int32) if step is None else step
+      return i + by, value + features
+
+    _, value = tf.while_loop(holds, body, [0, tf.zeros_like(features)])
+    loss = tf.reduce_mean(value) + 0.0 * w
+    train_op = tf.train.GradientDescentOptimizer(1.0).minimize(loss, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+  estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
+  data = np.ones([4], np.float32)
+  result = estimator.train(
+    lambda: tf.data.Dataset.from_tensors((data, data)).repeat(), steps=1
+  ).evaluate(lambda: tf.data.Dataset.from_tensors((data, data)))
+  assert result["loss"] == factor
+
+
 def train_with(tmp_path, hook, make):
   """Trains for two steps, with a hook that `make` finished in the model_fn."""
 

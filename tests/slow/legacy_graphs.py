@@ -3,8 +3,8 @@
     python -m tests.slow.legacy_graphs --tf215=tf215/bin/python
 
 Each model_fn of tests/compat/graph_cases.py trains for five steps on TensorFlow 2.15 and here: on
-one core, on two, and in programs of many steps. Then its variables must be equal. --tf215 is a
-Python with tensorflow-cpu==2.15.*; without it, the values are those of
+one core, on two, on two XLA devices, and in programs of many steps. Then its variables must be
+equal. --tf215 is a Python with tensorflow-cpu==2.15.*; without it, the values are those of
 tests/compat/graphs_2_15.json. --record writes that file.
 """
 
@@ -28,6 +28,7 @@ _RECORDED = _CASES.with_name("graphs_2_15.json")
 _WAYS = {
   "cpu": ("cpu", ""),
   "cpu:2": ("cpu:2", ""),
+  "xla:2": ("xla:2", ""),
   "cpu, 5 steps in a program": ("cpu", "5"),
   "cpu:2, 5 steps in a program": ("cpu:2", "5"),
 }

@@ -66,6 +66,7 @@ MODULES = {
         set_random_seed""",
       ".graph_mode.differentiation": "gradients",
       ".graph_mode.host_calls": "variables_initializer",
+      ".graph_mode.loops": "while_loop",
       ".graph_mode.placeholders": "placeholder placeholder_with_default sparse_placeholder",
     },
     **_VERSION,
