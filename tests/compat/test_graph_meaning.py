@@ -190,7 +190,9 @@ CRITIC = [1.448675156, 3.827871799, 6.124348164, 0.387346774, 2.677695513]
     ("cpu:2", True, 5, [-0.08688565, -0.08688565]),
   ],
 )
-def test_what_hooks_run_takes_batches_of_its_own(tmp_path, device, is_endless, step, kernel):
+def test_what_hooks_run_takes_batches_of_its_own(
+  tmp_path, caplog, device, is_endless, step, kernel
+):
   def input_fn():
     x = np.arange(40, dtype=np.float32).reshape(40, 1) / 10
     data = tf.data.Dataset.from_tensor_slices((x, x * 2))
@@ -214,6 +216,7 @@ def test_what_hooks_run_takes_batches_of_its_own(tmp_path, device, is_endless, s
   )
   if device == "cpu":  # of several cores it is the loss of one
     np.testing.assert_allclose(losses, CRITIC[:step], rtol=2e-7)
+  assert "changes none of" not in caplog.text  # hooks train
 
 
 def test_a_hook_that_feeds_a_step_is_refused(tmp_path):

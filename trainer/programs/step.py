@@ -216,9 +216,9 @@ class Program:
     self._run_on_replicas(on_replica, *stack, kind=kind, loop=on_core)
 
   def _warn_of_no_training(self, traced):
-    unchanged_variables.warn_if_unchanged(
-      self.store, traced.specification.train_op, self.calls.model_name
-    )
+    made = traced.specification
+    if not made.training_hooks:  # which may train by themselves, as a GAN's in turns
+      unchanged_variables.warn_if_unchanged(self.store, made.train_op, self.calls.model_name)
 
   def _step_on_replica(self, kind, traced, *element):
     """Does a step on a replica; returns what `run_step` does, of this replica."""

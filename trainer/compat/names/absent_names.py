@@ -54,7 +54,10 @@ TABLE = {
     "the same names in tf and tf.compat.v1",
   ),
   "contrib.feature_column": ("it moved.", "tf.feature_column"),
-  "contrib.gan": ("it left for a package of its own.", "the package tensorflow-gan"),
+  "contrib.gan": (
+    "it left for a package of its own, tensorflow-gan.",
+    "a copy of that package's folder, whose imports python -m trainer.compat --write changes",
+  ),
   "contrib.hooks": ("it moved.", "tf.train.ProfilerHook"),
   "contrib.image": (
     "it left for a package of its own.",
