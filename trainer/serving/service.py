@@ -17,16 +17,7 @@ from trainer.outputs.preprocessing import FROM_BYTES
 from trainer.serving import batching, predictor, refusals, rest
 from trainer.serving.measurements import Measurements
 
-_ABOUT = (
-  "model",
-  "global_step",
-  "exported",
-  "class_names",
-  "metrics",
-  "decodes",
-  "raw",
-  "versions",
-)
+_ABOUT = ("model", "global_step", "exported", "class_names", "metrics", "decodes", "versions")
 _LARGE = 1 << 16  # bytes; larger bodies are parsed in a thread, so that other requests go on
 
 
@@ -133,6 +124,7 @@ class Service:
     has_bytes = FROM_BYTES in loaded.description["signatures"]
     return {
       **{key: loaded.description.get(key) for key in _ABOUT},
+      "raw": loaded.raw,
       "engine": loaded.engine.name,
       "version": loaded.version,
       "image": next(iter(loaded.inputs)) if takes_image and has_bytes else None,
