@@ -36,10 +36,12 @@ _LIBRARIES |= sys.stdlib_module_names - {"builtins", "types", "argparse", "abc",
 # But for these base classes: a model_fn may give a hook its loss.
 _HOOKS = (v1.train.SessionRunHook, v1.train.CheckpointSaverListener)
 
-# A list of more entries has the program's data, which a model_fn does not change.
+# A list of more entries has the program's data, which a model_fn does not change. Nor are more
+# objects than this looked at: that would take longer than the trace.
 _MOST = 1000
+_MOST_OBJECTS = 10_000
 
-_PLAIN = (bool, int, float, str, bytes)
+_PLAIN = (bool, int, float, str, bytes, type(None))
 
 _current: contextvars.ContextVar["ProgramState | None"] = contextvars.ContextVar(
   "compat_program_state", default=None
@@ -56,13 +58,14 @@ class _Snapshot:
   def __init__(self, root: Any):
     self.entries: dict[int, tuple[Any, Any]] = {}  # by identity, (object, its content)
     waiting = [root]
-    while waiting:
+    while waiting and len(self.entries) < _MOST_OBJECTS:
       one = waiting.pop()
       if id(one) not in self.entries and (content := _content(one)) is not None:
         self.entries[id(one)] = one, content
         if isinstance(one, _HOOKS):  # what it notes while a step runs is its own
           continue
-        waiting += content.values() if isinstance(content, dict) else content
+        parts = content.values() if isinstance(content, dict) else content
+        waiting += [part for part in parts if type(part) not in _PLAIN]
 
   def restore(self) -> None:
     """Puts it back."""
