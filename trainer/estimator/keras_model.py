@@ -80,6 +80,7 @@ def model_fn_from_keras(
         f"model_fn_from_keras: {spec.name_of(build_model)} gives a model "
         "without a loss: compile it with one, or give loss=."
       )
+    _check_labels(model.loss if loss is None else loss, labels)
     if sample_weight is not None:
       _check_weights(model, outputs, config, mode)
     total = model.compute_loss(features, labels, outputs, sample_weight, training=training)
@@ -94,6 +95,18 @@ def model_fn_from_keras(
     )
 
   return model_fn
+
+
+def _check_labels(loss, labels):
+  """Raises ModelFnError where a loss of integer labels gets probabilities of classes."""
+  name = loss if isinstance(loss, str) else getattr(loss, "name", "")
+  is_probabilities = tf.is_tensor(labels) and labels.dtype.is_floating and labels.shape.rank == 2
+  if name == "sparse_categorical_crossentropy" and is_probabilities and labels.shape[1] != 1:
+    raise errors.ModelFnError(
+      f"model_fn_from_keras: the loss {name} takes integer labels, and these are "
+      f"{labels.dtype.name} {labels.shape}, probabilities of classes, as augment.mix makes "
+      "them: set the loss to keras.losses.CategoricalCrossentropy(from_logits=...)."
+    )
 
 
 def _inputs(model, features):

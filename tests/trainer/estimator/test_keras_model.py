@@ -258,3 +258,24 @@ def test_what_a_checkpoint_lacks_is_named(tmp_path):
   np.testing.assert_array_equal(other.get_weights()[0], before[0])
   with pytest.raises(errors.SettingError, match="no variables yet"):
     into_keras.load_into_keras(tmp_path, _sequential())
+
+
+@pytest.mark.parametrize("given", ["loss", "compiled"])
+def test_probabilities_for_a_loss_of_integer_labels(given, tmp_path):
+  loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+  def build():
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3)])
+    if given == "compiled":
+      model.compile("sgd", "sparse_categorical_crossentropy")
+    return model
+
+  def mixed(params):
+    batch = np.zeros([params["batch_size"], 4], np.float32), np.full([8, 3], 1 / 3, np.float32)
+    return tf.data.Dataset.from_tensors(batch).repeat()
+
+  model_fn = trainer.model_fn_from_keras(build, loss if given == "loss" else None, "sgd")
+  config = trainer.RunConfig(device="cpu")
+  estimator = trainer.Estimator(model_fn, str(tmp_path), config, train_batch_size=8)
+  with pytest.raises(errors.ModelFnError, match=r"takes integer labels, .*float32 \(8, 3\)"):
+    estimator.train(mixed, max_steps=1)
