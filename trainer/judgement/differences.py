@@ -134,11 +134,13 @@ def _load(run, evaluation):
   steps = evaluation_reports.steps_of(run.model_dir).get(evaluation, [])
   step = max(steps, default=None) if run.step is None else run.step
   if step not in steps:
-    known = f"it has those of the steps {', '.join(map(str, steps))}" if steps else "it has none"
+    known = f": it has those of the steps {', '.join(map(str, steps))}" if steps else ""
     named = f" {evaluation!r}" if evaluation else ""
     raise errors.SettingError(
-      f"{run} has no report of the evaluation{named}: {known}. A run with run.evaluation_report = "
-      "@EvaluationReport() writes them, also with --mode=evaluate."
+      f"{run} has no report of the evaluation{named}{known}. A run with run.evaluation_report = "
+      "@EvaluationReport() writes them. For a run that is there:\n"
+      f"  python -m trainer.main --gin_file={run.model_dir}/config.gin --model_dir={run.model_dir} "
+      "--mode=evaluate --gin_bindings='run.evaluation_report = @EvaluationReport()'"
     )
   report = evaluation_reports.read(
     f"{evaluation_reports.stem(run.model_dir, evaluation, step)}.json"

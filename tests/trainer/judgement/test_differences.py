@@ -100,5 +100,5 @@ def test_other_examples_and_missing_reports_are_told(tmp_path):
     differences.compare([one], [number])
   with pytest.raises(errors.SettingError, match="@20 has no report .* of the steps 10"):
     differences.compare([one], [Run(one.model_dir, 20)])
-  with pytest.raises(errors.SettingError, match="of the evaluation 'test': it has none"):
+  with pytest.raises(errors.SettingError, match=r"of the evaluation 'test'\.[^:]*:\n  python -m"):
     differences.compare([one], [one], "test")
