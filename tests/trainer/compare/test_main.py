@@ -41,7 +41,8 @@ def test_a_merge_of_two_machines_is_one_report(tmp_path):
   [
     ([], "Give --gin_file to measure, or --merge"),
     (["--gin_file=a.gin", "--merge=a.jsonl"], "and not both"),
-    (["a.jsonl"], "Unexpected argument a.jsonl"),
+    (["a.jsonl"], "expected two"),
+    (["--gin_file=a.gin", "a.jsonl"], "Unexpected argument a.jsonl"),
     (["--merge=none.jsonl"], "none.jsonl"),
     (["--gin_file=none.gin"], "none.gin"),
     (["--gin_file=gin_configs/compare/small.gin", "--devices=cpuu"], "--devices=cpuu"),
