@@ -63,13 +63,13 @@ def test_whose_moments_a_layer_has():
 
 def test_a_model_gets_a_loss_and_tells_its_metrics():
   model = keras.Sequential([keras.Input([1]), keras.layers.Dense(1, kernel_initializer="ones")])
-  assert keras_internals.compiled_metrics(model) is None
+  assert keras_internals.compiled_metrics(model) == (None, None)
   keras_internals.set_loss(model, "mse", None)
   x, y = tf.constant([[1.0], [2.0]]), tf.constant([[1.0], [4.0]])
   assert float(model.compute_loss(x, y, model(x))) == 2.0
   model.compile(loss="mse", metrics=["mae"])
-  assert keras_internals.compiled_metrics(model) == ["mae"]
-  metrics = keras_internals.updated_metrics(["mae"], y, model(x), None)
+  assert keras_internals.compiled_metrics(model) == (["mae"], None)
+  metrics = keras_internals.updated_metrics(["mae"], None, y, model(x), None, None)
   assert {name: float(metric.result()) for name, metric in metrics.items()} == {"mae": 1.0}
 
 

@@ -58,6 +58,7 @@ WRONG = {
   "files": (0, True, None, "x", ["x"], {"../x": "y"}, {"x": 0}),
   "specs": (0, True, None, "x", [0], [trainer.EvalSpec]),
   "patterns": (0, True, None, [0], {}, []),
+  "weights": (0, True, None, "x", [1.0], {}, {0: "x"}, {0: -1.0}, {-1: 1.0}, {"a": 1.0}),
   "size": (0.5, True, None, "x", ["x"]),
   "other": (0, True, None, "x", {"a": 1}, ["x"], type),  # of a class of Octet's or TensorFlow's
   "anything": (),
@@ -105,6 +106,8 @@ SETTINGS: dict[Any, dict[str, str]] = {
     "show_progress": "flag?",
     "train_steps": "size?",
     "epoch_examples": "count?",
+    "class_weight": "weights?",
+    "weight_column": "text",
     "cpu_kernels": "flag?",
     "static_shapes": "flag",
     "force": "flag",
@@ -145,6 +148,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
     "hooks": "list",
     "throttle_secs": "from zero",
     "exporters": "list",
+    "report": "other?",
   },
   trainer.TrainSpec: {
     "input_fn": "function",
@@ -218,6 +222,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
     "eval_throttle_secs": "from zero",
     "eval_timeout_secs": "from zero",
     "eval_specs": "specs",
+    "evaluation_report": "other?",
     "exporters": "list?",
     **{
       f"{kind}_{size}": "count?"
