@@ -1,11 +1,11 @@
 """Says what differs between a run and here, and repeats the run.
 
   python -m trainer.reproduce out/digits                    what differs, and the command
-  python -m trainer.reproduce out/digits --run --into=out/again
+  python -m trainer.reproduce out/digits --repeat --into=out/again
 
 It reads environment.json and config.gin of the run. A run of `trainer.main` is repeated with
 config.gin, so that gin files may have changed since; code and packages must be those of the run for
-the same bits. --run ends with a comparison of the weights.
+the same bits. --repeat ends with a comparison of the weights.
 """
 
 import os
@@ -21,7 +21,7 @@ from trainer import errors
 from trainer.cli import command
 from trainer.reporting import environment
 
-_RUN = flags.DEFINE_bool("run", False, "Run the command, and compare the weights.")
+_REPEAT = flags.DEFINE_bool("repeat", False, "Run the command, and compare the weights.")
 _INTO = flags.DEFINE_string(
   "into", None, "The --model_dir of the repeated run. Default: <folder of the run>-again."
 )
@@ -33,13 +33,13 @@ _MOST_PACKAGES = 20  # in the answer
 
 
 def main(argv: list[str]) -> int:
-  """Prints what differs and the command; runs it with --run.
+  """Prints what differs and the command; runs it with --repeat.
 
   Args:
     argv: the program's name, and the folder of the run.
 
   Returns:
-    The exit status: that of the command with --run, or 1 if the weights then differ.
+    The exit status: that of the command with --repeat, or 1 if the weights then differ.
   """
   if len(argv) != 2:
     raise errors.SettingError(
@@ -56,7 +56,7 @@ def main(argv: list[str]) -> int:
   print("\n".join(found or ["Code, packages and machine are those of the run."]))
   words = repeated(records[0]["command"], model_dir, into)
   print(f"\n{shlex.join(words)}")
-  if not _RUN.value:
+  if not _REPEAT.value:
     return 0
   if os.path.exists(into):
     raise errors.SettingError(f"{into} is there already: give another folder (--into).")

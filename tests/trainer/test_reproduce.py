@@ -83,12 +83,12 @@ def test_a_run_is_repeated_to_the_bit(tmp_path):
   gin_file = f"--gin_file={sources.ROOT}/gin_configs/digits.gin"
   trained = command("trainer.main", gin_file, "--model_dir=out/a", *shown, folder=tmp_path)
   assert trained.returncode == 0, trained.stderr
-  again = command("trainer.reproduce", "out/a", "--run", folder=tmp_path)
+  again = command("trainer.reproduce", "out/a", "--repeat", folder=tmp_path)
   assert again.returncode == 0, again.stdout + again.stderr
   assert "Code, packages and machine are those of the run." in again.stdout
   assert "variables are the same to the bit." in again.stdout
   record = json.loads((tmp_path / "out" / "a-again" / "environment.json").read_text())
   assert record["command"].startswith("python -m trainer.main --gin_file=out/a/config.gin")
   assert (
-    "is there already" in command("trainer.reproduce", "out/a", "--run", folder=tmp_path).stderr
+    "is there already" in command("trainer.reproduce", "out/a", "--repeat", folder=tmp_path).stderr
   )
