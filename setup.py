@@ -98,6 +98,8 @@ setuptools.setup(
     "kubernetes": ["kubernetes>=29"],
     "gce": ["google-api-python-client>=2"],
     "plot": ["matplotlib>=3.8"],
+    # Weights in .safetensors files, which PyTorch's and JAX's programs exchange.
+    "safetensors": ["safetensors>=0.4,<0.9"],
     "benchmarks": ["matplotlib>=3.8", "torch>=2.4"],  # of which torch is one of the sides
     "sweep": SWEEP,
     # The documentation: mkdocs build --strict. griffelib parses the docstrings for the references.
@@ -124,6 +126,7 @@ setuptools.setup(
       "pytest-timeout",
       "pytest-xdist",
       "ruff>=0.17,<0.18",
+      "safetensors>=0.4,<0.9",
       "uvicorn>=0.29",
     ],
   },

@@ -18,6 +18,7 @@ NEEDS = {
   "preflight": ("jax", "libtpu"),
   "serve": ("fastapi", "uvicorn"),
   "tutorial": ("fastapi", "uvicorn", "matplotlib"),
+  "warm_start": ("safetensors",),
 }
 
 

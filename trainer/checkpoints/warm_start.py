@@ -34,6 +34,10 @@ _ARE_PATTERNS = setting_types.Rule("a regular expression, or a list of them", bo
 _ARE_NAMES = setting_types.Rule(
   "a dict of a variable's name to its name in ckpt_to_initialize_from", lambda names: True
 )
+_ARE_AXES = setting_types.Rule(
+  "a dict of a regular expression to the numbers of axes, such as {'.*/kernel': (1, 0)}",
+  lambda axes: all(sorted(order) == list(range(len(order))) for order in axes.values()),
+)
 
 
 @gin_names.configurable(module="trainer")
@@ -42,14 +46,17 @@ class WarmStartSettings:
   r"""Which variables start from which values.
 
   Attributes:
-    ckpt_to_initialize_from: a checkpoint, a folder (its newest checkpoint), a SavedModel, or a
-      Keras `.weights.h5`, `.keras` or `.h5` file.
+    ckpt_to_initialize_from: a checkpoint, a folder (its newest checkpoint), a SavedModel, a Keras
+      `.weights.h5`, `.keras` or `.h5` file, or a `.safetensors` file.
     vars_to_warm_start: a regular expression or a list of them. It selects the variables whose names
       it matches from the start. It selects the global step and an optimizer's slots only if it
       matches none of the model's own variables, as "adam/.*" does.
     var_name_to_prev_var_name: a variable's name → its name in the source. A key that is not the
       name of a variable is a regular expression for whole names, its value the replacement:
       {r"(.*)/kernel": r"resnet/\1/weights"}.
+    var_name_to_axes: a regular expression for whole names → the order in which the axes of the
+      source's value are taken. PyTorch keeps the kernel of a Dense layer as [outputs, inputs]:
+      {".*/kernel": (1, 0)} transposes it.
 
   Raises:
     SettingError: a value has a wrong type or is not a regular expression.
@@ -60,10 +67,15 @@ class WarmStartSettings:
   var_name_to_prev_var_name: Annotated[Mapping[str, str], _ARE_NAMES] | None = dataclasses.field(
     default=None, kw_only=True
   )
+  var_name_to_axes: Annotated[Mapping[str, Sequence[int]], _ARE_AXES] | None = dataclasses.field(
+    default=None, kw_only=True
+  )
 
   def __post_init__(self) -> None:
     for pattern in self.patterns:
       _compiled(pattern, "vars_to_warm_start")
+    for pattern in self.var_name_to_axes or {}:
+      _compiled(pattern, "var_name_to_axes")
 
   @property
   def patterns(self) -> tuple[str, ...]:
@@ -192,20 +204,22 @@ def _read(settings, source, variables, own):
   left_out = [name for name in variables if name in own and name not in chosen]
   unexpected = sorted(set(source.shapes) - set(loaded.values()))
   missing = {name: previous[name] for name in chosen if name not in loaded}
+  axes = _axes(settings, chosen)
   differing = {
     name: previous
     for name, previous in loaded.items()
-    if not reader.fits(variables[name], *source.shapes[previous])
+    if not _fits(variables[name], *source.shapes[previous], axes.get(name))
   }
   if missing or differing:
     raise errors.CheckpointError(
-      _problem(source, variables, missing, differing, loaded, left_out, unexpected, notes)
+      _problem(source, variables, missing, differing, loaded, left_out, unexpected, notes, axes)
     )
   stored = source.read(sorted(set(loaded.values())))
-  values = {
-    name: np.asarray(stored[previous]).astype(variables[name].dtype.base_dtype.as_numpy_dtype)
-    for name, previous in loaded.items()
-  }
+  values = {}
+  for name, previous in loaded.items():
+    value = np.asarray(stored[previous])
+    value = value.transpose(axes[name]) if name in axes else value
+    values[name] = value.astype(variables[name].dtype.base_dtype.as_numpy_dtype)
   return values, WarmStartReport(source.path, loaded, left_out, unexpected)
 
 
@@ -264,6 +278,28 @@ def _previous_names(settings, source, variables, chosen):
   return previous
 
 
+def _axes(settings, chosen):
+  """Maps each selected variable's name to the order of the source's axes, where there is one."""
+  found = {}
+  for pattern, order in (settings.var_name_to_axes or {}).items():
+    matched = [name for name in chosen if re.fullmatch(pattern, name)]
+    if not matched:
+      raise errors.SettingError(
+        f"WarmStartSettings.var_name_to_axes has {pattern!r}, which is no variable that is asked "
+        f"for.{_like(pattern, chosen)}"
+      )
+    found |= {name: tuple(order) for name in matched if name not in found}
+  return found
+
+
+def _fits(variable, shape, dtype, order):
+  if order is not None:
+    if len(order) != len(shape):
+      return False
+    shape = [shape[axis] for axis in order]
+  return reader.fits(variable, shape, dtype)
+
+
 def _layers(previous, variables, own):
   """Maps each name to look for to (index, count): its place in its layer, in Keras's order.
 
@@ -279,7 +315,7 @@ def _layers(previous, variables, own):
   return {previous[name]: places.get(name, (0, 1)) for name in variables}
 
 
-def _problem(source, variables, missing, differing, loaded, left_out, unexpected, notes):
+def _problem(source, variables, missing, differing, loaded, left_out, unexpected, notes, axes):
   def of_model(name):
     variable = variables[name]
     shape, dtype = tuple(variable.shape.as_list()), variable.dtype.base_dtype.name
@@ -293,7 +329,8 @@ def _problem(source, variables, missing, differing, loaded, left_out, unexpected
   ]
   lines += [
     f"  {name}: {tuple(source.shapes[previous][0])} {source.shapes[previous][1]} "
-    f"there{'' if name == previous else f' as {previous}'}; "
+    f"there{'' if name == previous else f' as {previous}'}"
+    f"{f', taken in the order {axes[name]}' if name in axes else ''}; "
     f"{of_model(name)}"
     for name, previous in differing.items()
   ]

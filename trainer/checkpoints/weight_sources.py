@@ -16,6 +16,7 @@ The names of the values in each kind of source:
     .weights.h5, .keras             the layers' names and the number of the value in its layer:
                                     `dense/0`, `dense/1`; see `trainer.checkpoints.keras_weights`
     .h5 of Keras 2                  the names in the file, `dense/kernel`
+    .safetensors                    the names in the file, see `checkpoints.safetensors_file`
 """
 
 import collections
@@ -29,7 +30,7 @@ import numpy as np
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from trainer import errors
-from trainer.checkpoints import directory, keras_weights, leases, reader
+from trainer.checkpoints import directory, keras_weights, leases, reader, safetensors_file
 from trainer.io import storage
 
 _T = TypeVar("_T")
@@ -67,8 +68,9 @@ def read(path: str | os.PathLike, load: Callable[[Source], _T]) -> _T:
   others if an object-based checkpoint has the same name twice, to compare them.
 
   Args:
-    path: a checkpoint; a folder with checkpoints, whose newest is taken; a SavedModel; or a Keras
-      `.weights.h5`, `.keras` or `.h5` file.
+    path: a checkpoint; a folder with checkpoints, whose newest is taken; a SavedModel; a Keras
+      `.weights.h5`, `.keras` or `.h5` file; or a `.safetensors` file, or the
+      `.safetensors.index.json` of several.
     load: function of the Source. It is called again where a training has removed the checkpoint.
 
   Returns:
@@ -81,6 +83,9 @@ def read(path: str | os.PathLike, load: Callable[[Source], _T]) -> _T:
   path = os.fspath(path)
   if path.endswith((".h5", ".hdf5", ".keras")):
     return load(_keras(path))
+  if path.endswith((safetensors_file.ENDING, safetensors_file.INDEX_ENDING)):
+    with safetensors_file.opened(path) as file:
+      return load(Source(path, file.shapes, file.read, _by_name(file.shapes)))
   if path.endswith(".weights.json"):
     raise errors.CheckpointError(
       f"{path} is a Keras file in several parts, which is not read here: save it as one "
@@ -105,7 +110,7 @@ def _resolve(path):
   except errors.CheckpointNotFoundError:
     raise errors.CheckpointNotFoundError(
       f"There are no weights at {path}: expected a checkpoint (model.ckpt-1000), a folder with "
-      "checkpoints, a SavedModel, or a Keras .weights.h5 or .keras file."
+      "checkpoints, a SavedModel, a Keras .weights.h5 or .keras file, or a .safetensors file."
     ) from None
 
 
@@ -123,11 +128,18 @@ def _checkpoint(path):
     values = reader.read(path, [keys[name] for name in names])
     return {name: np.asarray(values[keys[name]]) for name in names}
 
-  def find(wanted, layers):
-    del layers  # the names are enough
-    return {name: name for name in wanted if name in keys}, {}
+  shapes = {name: stored[key] for name, key in keys.items()}
+  return Source(path, shapes, read, _by_name(shapes), names_of_keys)
 
-  return Source(path, {name: stored[key] for name, key in keys.items()}, read, find, names_of_keys)
+
+def _by_name(names):
+  """Returns a Source's `find` where the names are enough."""
+
+  def find(wanted, layers):
+    del layers
+    return {name: name for name in wanted if name in names}, {}
+
+  return find
 
 
 def _names_of_objects(path, stored):

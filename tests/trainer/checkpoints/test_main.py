@@ -13,7 +13,7 @@ import trainer
 from tests.trainer import programs
 from trainer import errors
 from trainer.checkpoints import directory as checkpoint
-from trainer.checkpoints import file_names, main
+from trainer.checkpoints import file_names, main, warm_start
 from trainer.config import files
 from trainer.estimator import keras_model
 
@@ -205,10 +205,68 @@ def test_weights_of_a_model_whose_structure_only_its_function_tells(tmp_path):
   assert sorted(path.name for path in tmp_path.iterdir()) == ["a.weights.h5", "model"]
 
 
+def test_weights_go_out_and_into_another_model_by_a_safetensors_file(tmp_path):
+  estimator = programs.estimator(tmp_path / "model", plain).train(programs.train_input, steps=5)
+  output = str(tmp_path / "plain.safetensors")
+  said = main.export_weights(
+    str(tmp_path / "model"),
+    output,
+    renames=[r"(.*)/kernel=>\1.weight", r"dense(.*)/(\w+)=>dense\1.\2"],
+  )
+  assert said == [f"Wrote {output}, 8 variables from {estimator.latest_checkpoint()}"]
+  assert [line.split()[0] for line in main.show(output)[2:-1]] == [
+    "batch_normalization/beta",
+    "batch_normalization/gamma",
+    "batch_normalization/moving_mean",
+    "batch_normalization/moving_variance",
+    "dense.bias",
+    "dense.weight",
+    "dense_1.bias",
+    "dense_1.weight",
+  ]
+  other = programs.estimator(tmp_path / "other", plain)
+  other.trace("train", programs.train_input)
+  report = warm_start.apply(
+    trainer.WarmStartSettings(
+      output,
+      var_name_to_prev_var_name={r"(.*)/kernel": r"\1.weight", r"(dense.*)/bias": r"\1.bias"},
+    ),
+    other.variables,
+  )
+  assert len(report.loaded) == 8
+  for name in report.loaded:
+    np.testing.assert_array_equal(other.variables[name].numpy(), estimator.get_variable_value(name))
+
+
+@pytest.mark.parametrize(
+  ("renames", "message"),
+  [
+    (["w>v"], "--rename is 'w>v': expected EXPRESSION=>NAME"),
+    (["(=>v"], r"--rename is '\(=>v', which is no regular expression"),
+    ([r"w=>\1"], "which is no regular expression with its replacement: invalid group"),
+    (["q=>v"], "--rename is 'q=>v', and its expression is the first to match no variable.*: v, w"),
+    (["w=>v"], "--rename gives one name, 'v', to the variables v, w"),
+  ],
+)
+def test_wrong_renames(renames, message, tmp_path):
+  path = save(tmp_path, v=1.0, w=1.0)
+  with pytest.raises(errors.SettingError, match=message):
+    main.export_weights(path, str(tmp_path / "a.safetensors"), renames=renames)
+  assert not (tmp_path / "a.safetensors").exists()
+
+
+def test_settings_of_the_other_kind_of_file(tmp_path):
+  path = save(tmp_path, w=1.0)
+  with pytest.raises(errors.SettingError, match=r"--rename is \['w=>v'\].*ends in .safetensors"):
+    main.export_weights(path, "a.weights.h5", renames=["w=>v"])
+  with pytest.raises(errors.SettingError, match=r"--model is 'a.b'.*ends in .weights.h5"):
+    main.export_weights(path, "a.safetensors", "a.b")
+
+
 @pytest.mark.parametrize(
   ("output", "model", "message"),
   [
-    (None, None, "--weights_file is None: expected a file that ends in .weights.h5"),
+    (None, None, "--weights_file is None: expected a file that ends in .weights.h5 or"),
     ("a.h5", None, "--weights_file is 'a.h5'"),
     ("a.weights.h5", "nowhere.at_all", "--model is 'nowhere.at_all': expected module.function"),
     ("a.weights.h5", "trainer.nothing", "--model is 'trainer.nothing': expected module.function"),

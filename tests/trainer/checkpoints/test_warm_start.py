@@ -1,9 +1,12 @@
 """Warm starts: what is meant is taken or an error says what is not there; nothing else changes."""
 
+import re
+
 import gin
 import keras
 import numpy as np
 import pytest
+import safetensors.numpy
 import tensorflow as tf
 
 import trainer
@@ -234,6 +237,43 @@ def test_renames_of_nothing(renames, message, tmp_path):
   save(tmp_path, make())
   with pytest.raises(errors.SettingError, match=message):
     warm_start.apply(Settings(str(tmp_path), "(?!head)", var_name_to_prev_var_name=renames), make())
+
+
+def test_a_file_of_pytorch_with_its_names_and_its_order_of_axes(tmp_path):
+  stored = {
+    "encoder.head.weight": np.arange(6, dtype=np.float32).reshape(3, 2),
+    "encoder.conv.weight": np.arange(4, dtype=np.float32).reshape(2, 2),
+  }
+  safetensors.numpy.save_file(stored, tmp_path / "model.safetensors")
+  variables = make({"conv/kernel": [2, 2], "head/kernel": [2, 3]})
+  report = warm_start.apply(
+    Settings(
+      str(tmp_path / "model.safetensors"),
+      var_name_to_prev_var_name={"(.*)/kernel": r"encoder.\1.weight"},
+      var_name_to_axes={".*/kernel": (1, 0)},
+    ),
+    variables,
+  )
+  assert report.loaded["head/kernel"] == "encoder.head.weight"
+  for name, variable in variables.items():
+    of_file = stored[f"encoder.{name.removesuffix('/kernel')}.weight"]
+    np.testing.assert_array_equal(variable.numpy(), of_file.T)
+
+
+def test_axes_that_do_not_fit_are_told(tmp_path):
+  save(tmp_path, make())
+  with pytest.raises(errors.SettingError, match="var_name_to_axes has 'haed.*no variable that is"):
+    warm_start.apply(Settings(str(tmp_path), var_name_to_axes={"haed/.*": (1, 0)}), make())
+  for order, shape in {(1, 0): r"\(2, 3\)", (0, 2, 1): r"\(2, 3\)"}.items():
+    message = rf"head/kernel: {shape} float32 there, taken in the order {re.escape(str(order))}"
+    with pytest.raises(errors.CheckpointError, match=message):
+      warm_start.apply(Settings(str(tmp_path), var_name_to_axes={"head/kernel": order}), make())
+
+
+@pytest.mark.parametrize("axes", [{"a": (1, 1)}, {"a": (1, 2)}, {"a": 1}, {"(": (0,)}, ["a"]])
+def test_wrong_axes(axes):
+  with pytest.raises(errors.SettingError, match="var_name_to_axes"):
+    Settings("a", var_name_to_axes=axes)
 
 
 def test_an_expression_that_matches_nothing(tmp_path):
