@@ -35,7 +35,7 @@ class TracedStep:
   """What the trace of a step found, beside its tensors. Each trace has its own.
 
   Attributes:
-    specification: the EstimatorSpec that the model_fn returned on replica 0.
+    specification: the EstimatorSpec that the model_fn returned on this process's first replica.
     scalars: tag → variable with the value that the training step passes to tf.summary.scalar. Read
       outside of replicas, it is the mean over the replicas.
   """
@@ -44,8 +44,8 @@ class TracedStep:
   scalars: dict[str, tf.Variable] = dataclasses.field(default_factory=dict)
 
   def note(self, made: spec.EstimatorSpec) -> None:
-    """Keeps what the model_fn has returned on a replica, if that is replica 0."""
-    # A program's hooks belong to the call that the program's own objects are left by.
+    """Keeps what the model_fn has returned, if this process's first replica has called it."""
+    # A program's objects keep what that call left in them, and its hooks refer to them.
     if store_run.replica_number() in (None, 0):
       self.specification = made
 

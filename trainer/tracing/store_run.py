@@ -201,12 +201,15 @@ def replica_graph() -> tf.Graph | None:
 
 
 def replica_number() -> int | None:
-  """Returns which replica is traced, where each is traced by itself; None for one trace of all."""
+  """Returns which of this process's replicas is traced; None where one trace serves all of them."""
   context = tf.distribute.get_replica_context()
   if context is None or context.num_replicas_in_sync == 1:
     return None
   number = tf.get_static_value(context.replica_id_in_sync_group)
-  return None if number is None else int(number)
+  if number is None:
+    return None
+  # The group has the replicas of all machines, one machine after the other.
+  return int(number) % len(context.strategy.extended.worker_devices)
 
 
 def request_after_step(fn: Callable[[], None], every: int) -> None:

@@ -3,9 +3,9 @@
 TensorFlow 1 called a model_fn once for each training, evaluation or prediction. Octet traces it for
 each core, and again for another shape, and keeps what it has traced for the next evaluation. So
 
-- each core's call begins with what replica 0's began with, and sees what it sets itself: cores take
+- each core's call begins with what the first replica's began with, and sees what it sets itself: cores take
   turns in the middle of a call, where they combine gradients;
-- afterwards, what replica 0 set stays, which hooks fetch;
+- afterwards, what the first replica set stays, which hooks fetch;
 - a call that is traced again begins with what the first one began with;
 - where the program has changed something since, as `model.rate = 0.01` between two trainings, the
   model_fn is traced anew.
@@ -87,7 +87,7 @@ class ProgramState:
     # By (identity of an object, key), the objects of which model_fns have set a key.
     self._changed: dict[tuple[int, Any], Any] = {}
     self._begun: set[str] = set()  # modes whose call has traced already
-    self._before: _Snapshot | None = None  # of this trace's replica 0
+    self._before: _Snapshot | None = None  # of this trace's the first replica
     self._after: _Snapshot | None = None
 
   def begin(self, mode: str) -> bool:
