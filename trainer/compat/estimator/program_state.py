@@ -3,8 +3,8 @@
 TensorFlow 1 called a model_fn once for each training, evaluation or prediction. Octet traces it for
 each core, and again for another shape, and keeps what it has traced for the next evaluation. So
 
-- each core's call begins with what the first replica's began with, and sees what it sets itself: cores take
-  turns in the middle of a call, where they combine gradients;
+- each replica's call begins with what the first replica's began with, and sees what it sets itself:
+  replicas take turns in the middle of a call, where they combine gradients;
 - afterwards, what the first replica set stays, which hooks fetch;
 - a call that is traced again begins with what the first one began with;
 - where the program has changed something since, as `model.rate = 0.01` between two trainings, the
