@@ -96,6 +96,18 @@ def test_the_guide_has_every_flag():
   ] == []
 
 
+def test_the_page_of_commands_has_every_command():
+  entries = [*(guide.ROOT / "trainer").glob("*/__main__.py")]
+  commands = {f"trainer.{path.parent.name}" for path in entries}
+  for package in ("trainer", "octet_trainer", "input_pipelines"):
+    for path in (guide.ROOT / package).glob("*.py"):
+      if '__name__ == "__main__"' in path.read_text():
+        commands.add(f"{package}.{path.stem}")
+  assert {"trainer.main", "trainer.compat", "octet_trainer.run"} <= commands
+  page = (guide.ROOT / "docs" / "commands.md").read_text()
+  assert {name for name in commands if f"`python -m {name}`" not in page} == set()
+
+
 def test_the_plan_of_the_house_names_files_that_are_there():
   plan = (guide.ROOT / "docs" / "architecture.md").read_text().partition("## A step")[0]
   names = re.findall(r"`(\w+\.py|\w+/)`", plan)
