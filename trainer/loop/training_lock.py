@@ -77,7 +77,8 @@ class TrainingLock:
   sleep: Callable[[float], None] = time.sleep
 
   def __post_init__(self) -> None:
-    self._changes = threading.RLock()  # guards the next two
+    # Guards the next two. Reentrant, because `hold` calls `take`.
+    self._changes = threading.RLock()
     self._depth = 0  # number of open `with hold()`
     self._taken: _FileLock | _Heartbeat | None = None
 
@@ -85,7 +86,7 @@ class TrainingLock:
   def hold(self) -> Iterator[None]:
     """Holds the folder while the context is open. May be nested.
 
-    A folder that does not exist yet is held from the call of `take` on.
+    A folder that does not exist yet is held from the next call of `take` on.
 
     Raises:
       ModelDirBusyError: another training uses the folder.
@@ -157,6 +158,7 @@ class TrainingLock:
     return os.path.join(self.model_dir, NAME)
 
   def _take(self):
+    # A URL has no descriptor that flock could lock.
     if "://" not in self.model_dir:
       try:
         return _FileLock(self._path, self.force)
@@ -187,6 +189,8 @@ class _Holder:
 
   def is_alive(self):
     """Whether the process runs; None if it is on another machine or cannot be looked up."""
+    # Systems use process numbers again. The boot and the start time of the process distinguish the
+    # training from another process with the same number.
     if self.boot is None or self.boot != processes.boot_id() or self.process is None:
       return None
     return processes.start_time(self.pid) == self.process
@@ -241,6 +245,7 @@ class _FileLock:
     if self._file is None:
       raise _busy(path, _read_local(path))
     try:
+      # Only with the lock held: until then, the file names the training that runs.
       os.ftruncate(self._file, 0)
       os.pwrite(self._file, _text(_this()).encode(), 0)
     except OSError:  # for instance, the disk is full
@@ -390,6 +395,8 @@ class _Heartbeat:
       return
     self._ended.set()
     self._thread.join()
+    # Before the file is removed: if that fails, the next training of this process finds its own
+    # token in the file and need not wait for it to expire.
     _left_behind.add(self._holder.token)
     if self.lost_to():
       return

@@ -1,14 +1,14 @@
-"""Makes a traced function pure: its variables become arguments, and their next values results.
+"""Makes a traced function pure: variables become arguments, and their next values results.
 
     made = functionalize.Functionalized(function.get_concrete_function(...))
     results = made.call(values, arguments)  # made.assigned's next values, then the function's own
 
-TensorFlow lowers a function as a TPU does without a TPU only if it has no variables. The traced
-graph is gone through in the order of the program: a read is the current value, and an assignment is
-the next one. Loops carry the values that are assigned in them, branches give them back, and called
-functions are written out in place. `variable_operations` says what each operation does to a
-variable. A random operation with a state of its own counts what a step draws, as if it were a
-variable that each step begins at 0: `random_operations.drawn`.
+TensorFlow can lower a function for a TPU without a TPU only if the function has no variables. This
+module repeats the operations of the traced graph in the order of the program: a read becomes the
+current value, an assignment becomes the next value. Loops carry the values that they assign,
+branches return them, and called functions are inlined. `variable_operations` knows what each
+operation does to a variable. A stateful random operation counts the draws of a step, as if the
+count were a variable that each step sets to 0: `random_operations.drawn`.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ _FUNCTIONS = {
   **dict.fromkeys(("If", "StatelessIf"), ("then_branch", "else_branch")),
 }
 
-# Where the state has the number of draws since the step began. No variable has this index.
+# The key of the state for the number of draws since the step began. No variable has this index.
 _DRAWS = -1
 
 
@@ -45,7 +45,7 @@ class ImpureError(errors.OctetError, RuntimeError):
   """A function cannot be made pure.
 
   Attributes:
-    operation: the operation that stands against it.
+    operation: the operation that prevents it.
   """
 
   def __init__(self, operation: tf.Operation, why: str) -> None:
@@ -56,7 +56,7 @@ class ImpureError(errors.OctetError, RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class _Handle:
-  """Stands for the handle of a variable while a graph is gone through."""
+  """A variable's handle, while the operations of a graph are repeated."""
 
   index: int
 
@@ -66,24 +66,25 @@ class Functionalized:
 
   Args:
     traced: the function.
-    step: the handle of the global step, where replicas run the function: random numbers follow from
-      the step and the replica. None for a function of its own, whose numbers follow from the seed.
+    step: the handle of the global step, if replicas run the function: random numbers follow from
+      the step and the replica. None for any other function: its numbers follow from the seed.
 
   Attributes:
     handles: eager handles of the variables, in the order of their values in `call`.
     specs: tf.TensorSpec of each.
     assigned: indexes of the variables that the function assigns, in the order of their next values.
     arguments: tf.TensorSpec of each argument of the traced function, flat.
-    operations: name of an operation that `call` has made → that of the traced function.
+    operations: name of an operation made by `call` → the operation of the traced function.
 
   Raises:
-    ImpureError: an operation uses a resource in a way that is not known here.
+    ImpureError: an operation uses a resource in an unknown way.
   """
 
   def __init__(
     self, traced: tf.types.experimental.ConcreteFunction, step: tf.Tensor | None = None
   ) -> None:
     self._graph = traced.graph
+    # A graph captures a handle as a placeholder. Other captured tensors are constants here.
     self._captured: dict[Any, Any] = {}  # of a placeholder: a _Handle, or the tensor itself
     self.handles: list[tf.Tensor] = []
     self.specs: list[tf.TensorSpec] = []
@@ -100,21 +101,23 @@ class Functionalized:
         self._step = len(self.handles)
       self.handles.append(outside)
       self.specs.append(spec)
+    # A graph's inputs are the function's own arguments, then its captures.
     own = len(self._graph.inputs) - len(self._graph.captures)
     self.arguments = [tf.TensorSpec(each.shape, each.dtype) for each in self._graph.inputs[:own]]
     captured = [self._captured.get(tensor.ref()) for tensor in self._graph.inputs]
     self.assigned = sorted(_assigned(self._graph, captured) - {_DRAWS})
 
   def call(self, values: Sequence[tf.Tensor], arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Does what the traced function does. Call it while a tf.function is traced.
+    """Computes what the traced function computes. Call it while a tf.function is traced.
 
     Args:
-      values: of the variables.
-      arguments: of the traced function, flat.
+      values: the values of the variables.
+      arguments: the arguments of the traced function, flat.
 
     Returns:
       The next values of the variables in `assigned`; then the results of the traced function, flat.
     """
+    # Each step draws its first random number as number 0, whatever ran before it.
     state = {**dict(enumerate(values)), _DRAWS: tf.constant(0, tf.int64)}
     rest = iter(arguments)
     given = [
@@ -132,16 +135,18 @@ class Functionalized:
     return results
 
   def operation_in(self, message: str) -> tf.Operation | None:
-    """Returns the operation of the traced function that an error message of XLA is about."""
+    """Returns the operation of the traced function that an error message of XLA names."""
+    # XLA writes names in two forms, depending on which of its passes fails.
     for name in re.findall(r"\{\{node ([^}]+)\}\}|node `([^`]+)`", message):
       if operation := self.operations.get("".join(name)):
         return operation
     return None
 
   def _go_through(self, graph, given, state, prefix=""):
-    """Makes a graph's operations again; returns its outputs and updates the state."""
+    """Repeats a graph's operations; returns its outputs and updates the state."""
     made = {tensor.ref(): value for tensor, value in zip(graph.inputs, given, strict=True)}
     for operation in _in_order(graph):
+      # Inputs and captures: `given` has their values.
       if operation.type == "Placeholder":
         continue
       inputs = [made[tensor.ref()] for tensor in operation.inputs]
@@ -152,7 +157,8 @@ class Functionalized:
     return [made[tensor.ref()] for tensor in graph.outputs]
 
   def _again(self, operation, inputs, state, prefix):
-    """Makes an operation again; returns its outputs."""
+    """Repeats an operation; returns its outputs."""
+    # Loops, branches and calls come first: they may take handles, and have no rule of their own.
     rule = variable_operations.RULES.get(operation.type)
     if operation.type in _LOOPS:
       return self._loop(operation, inputs, state)
@@ -163,6 +169,8 @@ class Functionalized:
       return self._go_through(graph, inputs, state, f"{prefix}{operation.name}/")
     if operation.type in random_operations.STATEFUL:
       return self._draw(operation, inputs, state, prefix)
+    # From here on, an operation without a handle cannot change a variable: it is copied, unless
+    # another resource, which no argument can replace, is among its inputs.
     if not any(isinstance(value, _Handle) for value in inputs):
       if any(tensor.dtype == tf.resource for tensor in operation.inputs):
         raise ImpureError(
@@ -172,6 +180,7 @@ class Functionalized:
       with tf.name_scope(f"{prefix}{operation.name}/"):
         replaced = portable_operations.replaced(operation, inputs)
       return self._copy(operation, inputs, prefix) if replaced is None else replaced
+    # The handle itself passes on: an Identity of a handle is the same variable.
     if operation.type == "Identity":
       return inputs
     if rule is None:
@@ -188,11 +197,13 @@ class Functionalized:
       # The traced graph may not know the shape, and a loop carries none that is unknown.
       value.set_shape(self.specs[index].shape)
       state[index] = value
+      # Assigning the global step begins the next step of a loop: its draws count from 0 again.
       if index == self._step:
         state[_DRAWS] = tf.constant(0, tf.int64)
     return [now[names.index(rule.returns)]] if rule.returns else []
 
   def _draw(self, operation, inputs, state, prefix):
+    # The replica's number must come from the program: XLA compiles one program for all replicas.
     none = tf.constant(0, tf.int64)
     step = none if self._step is None else state[self._step]
     with tf.name_scope(f"{prefix}{operation.name}/"):
@@ -209,9 +220,11 @@ class Functionalized:
 
   def _copy(self, operation, inputs, prefix):
     attributes = dict(operation.node_def.attr)
-    attributes.pop("_class", None)  # a place beside another operation, which may be gone
+    # `_class` colocates with an operation that may not be in the new graph.
+    attributes.pop("_class", None)
     if any(_function_names(value) for value in attributes.values()):
       raise ImpureError(operation, "calls a function in a way that preflight cannot make pure.")
+    # compute_device=False: device functions of the surrounding graph would pin the copy.
     copy = tf.compat.v1.get_default_graph().create_op(
       operation.type,
       inputs,
@@ -226,10 +239,11 @@ class Functionalized:
 
   def _loop(self, operation, inputs, state):
     (condition, body), _ = _called(operation)
+    # A tf.while_loop carries values through its body alone: its condition cannot return any.
     if _assigned(condition, inputs):
       raise ImpureError(operation, "assigns a variable or draws a number in its condition.")
     assigned = sorted(_assigned(body, inputs))
-    # What a loop does not change stays outside of it, where XLA knows the constants among it.
+    # Values that a loop does not change stay outside of it: XLA then sees which are constants.
     carried = [
       index
       for index, value in enumerate(inputs)
@@ -237,6 +251,7 @@ class Functionalized:
     ]
 
     def unpacked(carry):
+      # Start from the values before the loop, then replace the carried ones.
       full, now = list(inputs), dict(state)
       for index, value in zip(carried, carry, strict=False):
         full[index] = value
@@ -255,6 +270,8 @@ class Functionalized:
       goes_on,
       next_carry,
       [*(inputs[index] for index in carried), *(state[index] for index in assigned)],
+      # The body's shapes, since the first value of a loop may have a more precise shape than the
+      # values of its later iterations.
       shape_invariants=[
         *(body.inputs[index].shape for index in carried),
         *(state[index].shape if index == _DRAWS else self.specs[index].shape for index in assigned),
@@ -270,10 +287,11 @@ class Functionalized:
     assigned = sorted(set().union(*(_assigned(graph, given) for graph in graphs)))
 
     def branch(graph):
+      # A copy: each branch starts from the values before the branching.
       def run():
         now = dict(state)
         outputs = self._go_through(graph, given, now)
-        # The constant is for branches that give nothing.
+        # The constant is for branches that return nothing: tf.cond needs a result.
         return [*outputs, *(now[index] for index in assigned), tf.constant(True)]
 
       return run
@@ -282,22 +300,23 @@ class Functionalized:
       found = tf.cond(which, branch(graphs[0]), branch(graphs[1]))
     else:
       found = tf.switch_case(which, [branch(graph) for graph in graphs])
+    # All branches return all variables that any of them assigns, so that the results match.
     count = len(operation.outputs)
     state.update(zip(assigned, found[count:-1], strict=True))
     return found[:count]
 
 
 def _called(operation: tf.Operation) -> tuple[list[tf.Graph], Sequence[tf.Tensor]]:
-  """Returns the graphs that an operation calls, and the tensors that each of them is given.
+  """Returns the graphs that an operation calls, and the tensors that it passes to each.
 
-  Of a loop the condition and the body; of a branching the branches, in order.
+  For a loop: the condition and the body. For a branching: the branches, in order.
   """
   attributes = operation.node_def.attr
   names = [attributes[key].func.name for key in _FUNCTIONS.get(operation.type, ())]
   if operation.type in ("Case", "StatelessCase"):
     names = [function.name for function in attributes["branches"].list.func]
   graphs = [tensorflow_internals.function_named(operation.graph, name).graph for name in names]
-  # The first input of a branching says which branch it takes.
+  # The first input of a branching selects the branch.
   return graphs, operation.inputs[1:] if operation.type in _BRANCHES else operation.inputs
 
 
@@ -316,12 +335,14 @@ def _assigned(graph: tf.Graph, given: Sequence[Any]) -> set[int]:
     for inner in graphs:
       found |= _assigned(inner, [handles.get(tensor.name) for tensor in tensors])
     rule = variable_operations.RULES.get(operation.type)
+    # strict=False: one argument of an operation may be a list of several tensors.
     for name, tensor in zip(
       (argument.name for argument in operation.op_def.input_arg), operation.inputs, strict=False
     ):
       if rule is not None and name in rule.assigns and tensor.name in handles:
         found.add(handles[tensor.name].index)
-    if operation.type in ("Identity", *_LOOPS):  # a loop gives a handle back in the same place
+    # A loop returns a handle in the place of its input, as an Identity does.
+    if operation.type in ("Identity", *_LOOPS):
       for tensor, output in zip(operation.inputs, operation.outputs, strict=True):
         if tensor.name in handles:
           handles[output.name] = handles[tensor.name]
@@ -331,8 +352,8 @@ def _assigned(graph: tf.Graph, given: Sequence[Any]) -> set[int]:
 def _in_order(graph: tf.Graph) -> Iterator[tf.Operation]:
   """Yields the operations that a function runs, in the order of the program.
 
-  That is the order in which they were made. But a loop's gradient gives the loop more inputs, which
-  are made after it.
+  The order of creation, with one exception: a loop's gradient adds inputs to the loop, and their
+  operations are created after it.
   """
   needed = _before([*(tensor.op for tensor in graph.outputs), *graph.control_outputs])
   done: set[str] = set()
@@ -350,7 +371,7 @@ def _in_order(graph: tf.Graph) -> Iterator[tf.Operation]:
 
 
 def _before(operations):
-  """Returns the names of operations and of all that they need."""
+  """Returns the names of operations and of everything that they need."""
   found, waiting = set(), list(operations)
   while waiting:
     operation = waiting.pop()
@@ -365,7 +386,7 @@ def _needs(operation):
 
 
 def _source(tensor):
-  """Returns the name of the tensor that this one is a copy of."""
+  """Returns the name of the tensor that this one copies."""
   while tensor.op.type == "Identity":
     tensor = tensor.op.inputs[0]
   return tensor.name

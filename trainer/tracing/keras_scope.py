@@ -26,7 +26,7 @@ _STRIDE = 0x9E3779B9
 # The KerasScope of the trace that this context is in, or None.
 _scope = contextvars.ContextVar("Keras scope", default=None)
 
-# The step of the loop inside the replicas that is being traced; None: that of the KerasScope.
+# The step of the loop inside the replicas that is being traced; None: the KerasScope's step.
 _step: contextvars.ContextVar[tf.Tensor | None] = contextvars.ContextVar(
   "step inside the replicas", default=None
 )
@@ -37,13 +37,15 @@ _rule: contextvars.ContextVar[_Rule | None] = contextvars.ContextVar(
   "rule for the names of Keras variables", default=None
 )
 
+# Without a seed, Keras draws one from Python's `random`: another one in each process, so that no
+# run could be repeated.
 # Seeds for Keras objects that were given none: on the current replica, and for the initial value
 # that is being computed. The second one wins.
 _replica_drawn = contextvars.ContextVar("seeds that this replica drew", default=None)
 _value_drawn = contextvars.ContextVar("seeds that this initial value drew", default=None)
 
 
-# generator → its uses, where a part of a replica is traced again; None: those of the KerasScope.
+# generator → its uses, while a part of a replica is traced again; None: the KerasScope's uses.
 _uses_again: contextvars.ContextVar[weakref.WeakKeyDictionary | None] = contextvars.ContextVar(
   "uses of generators in what is traced again", default=None
 )
@@ -56,6 +58,7 @@ class _Drawn:
     self._seed = seed
     self.seeds = []
 
+  # Each draw gets a seed of its own from a count, so the n-th draw is the same in every trace.
   def next(self):
     self.seeds.append(seeds.seed_for(self._seed, f"draw {len(self.seeds)}"))
     return self.seeds[-1]
@@ -93,7 +96,7 @@ def named_by(rule: _Rule) -> contextlib.AbstractContextManager[None]:
 
 
 def names(variable: keras.Variable) -> tuple[str, str]:
-  """Returns the name of a Keras variable that is being created, and its name without any rule."""
+  """Returns the name of a Keras variable in creation, and its name without any rule."""
   rule = _rule.get()
   return (rule(variable) if rule is not None else None) or (variable.path, variable.path)
 
@@ -136,8 +139,8 @@ class KerasScope:
     self._in_creation: list[keras.Variable] = []
     # generator → its uses on this replica so far. Weak: a model_fn makes new generators each time.
     self._uses: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-    # Layers and optimizers that the trace has made, by id. They are kept, so that no other object
-    # gets the id of one that is gone.
+    # Layers and optimizers of this trace, by id. The dict keeps them alive: Python would give the
+    # id of a deleted object to a new one.
     self._made: dict[int, Any] = {} if before is None else before._made
 
   @property
@@ -160,11 +163,13 @@ class KerasScope:
 
   @contextlib.contextmanager
   def replica_scope(self) -> Iterator[None]:
-    """Starts names and seeds anew while the context is open.
+    """Starts names and seeds afresh while the context is open.
 
-    Enter it on each replica: the state belongs to a thread, and a strategy may trace each replica
-    in its own thread.
+    Enter it on each replica: Keras keeps this state per thread, and a strategy may trace each
+    replica in its own thread.
     """
+    # Keras creates the counters, scopes and generator again at their first use. With a global
+    # generator from an earlier trace, a graph would hold a tensor of another graph.
     fresh = dict(
       object_name_uids=None,
       name_scope_stack=None,
@@ -178,15 +183,20 @@ class KerasScope:
       yield
 
   def as_now(self) -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """Returns a function that makes contexts with the names and seeds of now, on this replica."""
+    """Returns a function that makes contexts with the current names and seeds of this replica.
+
+    Rematerialization (`tf.recompute_grad`, `keras.RematScope`) traces a part of a model twice. The
+    second trace must draw the same random numbers and find the same variables as the first.
+    """
     again = _uses_again.get()
     uses = (self._uses if again is None else again).copy()
-    drawing: Any = _replica_drawn.get()  # a replica has one
+    drawing: Any = _replica_drawn.get()  # never None on a replica
     drawn = drawing.copy()
     state = keras_internals.copied_global_state("object_name_uids", "name_scope_stack")
 
     @contextlib.contextmanager
     def as_now():
+      # Copied again: a part may be traced more than twice, and each trace counts on in its copy.
       with (
         keras_internals.global_state({key: copy.copy(value) for key, value in state.items()}),
         patches.set_context(_replica_drawn, drawn.copy()),
@@ -197,13 +207,13 @@ class KerasScope:
     return as_now
 
   def add(self, made: Any) -> None:
-    """Takes note of a layer or an optimizer that this trace makes."""
+    """Records a layer or an optimizer that this trace makes."""
     self._made[id(made)] = made
 
   def made_before(self) -> Any:
-    """Returns the layer or optimizer that is being built and was made before this trace, or None.
+    """Returns the layer or optimizer in construction that an earlier trace made, or None.
 
-    Of a layer inside of another one, that is the outer one.
+    For nested layers, returns the outermost one.
     """
     kinds = keras.layers.Layer, keras.optimizers.Optimizer
     building = [each for each in keras_internals.being_built() if isinstance(each, kinds)]
@@ -221,11 +231,11 @@ class KerasScope:
   def with_seed(self, variable: keras.Variable, initializer: Any) -> Any:
     """Returns an initializer whose seed follows from the name of its variable.
 
-    Keras would draw the seed from Python's `random`. An initializer that was created with a seed
-    keeps it.
+    Keras would draw the seed from Python's `random`. An initializer with a seed keeps it.
     """
     if not keras_internals.lacks_seed(initializer):
       return initializer
+    # A copy, because layers may share one initializer: its seed would give them equal weights.
     seeded = initializer.clone()
     seeded.seed = seeds.seed_for(self.seed, names(variable)[0])
     return seeded
@@ -233,8 +243,9 @@ class KerasScope:
   def next_seed(self, generator: keras.random.SeedGenerator) -> tf.Tensor:
     """Computes the next seed of a generator from the step and the replica.
 
-    Replaces SeedGenerator.next. That one counts in a variable, which is the same on all replicas
-    and would have to be saved. A seed that follows from the step needs no state.
+    Replaces SeedGenerator.next, which counts in a variable. The variable has the same value on all
+    replicas, and a checkpoint would have to save it. A seed that follows from the step needs no
+    state.
 
     Returns:
       int32 [2]: one number for the generator and its use in this step, and one for the step and the
@@ -245,10 +256,13 @@ class KerasScope:
     uses = self._uses if again is None else again
     use = uses.get(generator, 0)
     uses[generator] = use + 1
+    # This part is the same on all replicas: the generator, and its count of uses in the step.
     first = keras_internals.initial_seed(generator)
     if first is None:
       first = seeds.seed_for(self.seed, generator.state.path)
     first = (first + use * _STRIDE) % tf.int32.max
+    # The part that differs: no two replicas and no two steps share a number. Keras's seeds are
+    # int32.
     inner = _step.get()
     step = self._step if inner is None else inner
     second = tf.cast(step, tf.int64) * context.num_replicas_in_sync + tf.cast(
@@ -282,11 +296,12 @@ def _make_operation(original, operation, *args, **kwargs):
 def _make_optimizer(original, optimizer, *args, **kwargs):
   """Names optimizers by the rule of Keras 3.15, under every version.
 
-  The name is the class in snake case, numbered (`sgd`, `sgd_1`). Earlier versions name those of a
-  class and of its subclasses alike (`SGD`, `adamw`, `rmsprop`), so that the names in a checkpoint
-  would depend on the version.
+  The name is the class in snake case, numbered (`sgd`, `sgd_1`). Earlier versions give a class and
+  its subclasses one name (`SGD`, `adamw`, `rmsprop`): the names in a checkpoint would depend on
+  Keras's version.
   """
   _scope.get().add(optimizer)
+  # Keras before 3.15 passes the default name as if the program had chosen it.
   if kwargs.get("name") == keras_internals.default_name(optimizer):
     kwargs["name"] = None
   original(optimizer, *args, **kwargs)
@@ -294,6 +309,7 @@ def _make_optimizer(original, optimizer, *args, **kwargs):
 
 @patches.replaces(*keras_internals.NEXT_SEED)
 def _next_seed(original, generator, ordered=True):
+  # An initial value belongs to no step: its seed must not depend on when it is computed.
   if _value_drawn.get():
     return tf.constant([_value_drawn.get().next(), 0], tf.int32)
   scope = _scope.get()
@@ -308,9 +324,9 @@ def _default_seed(original):
 
 @patches.replaces(*keras_internals.GENERATOR_SEED, inside=_scope)
 def _generator_seed(original):
-  """Draws nothing, so that the variable that a generator counts in is the same in every export.
+  """Draws nothing, so that a generator's counter variable is the same in every export.
 
-  `next_seed` has no use for it.
+  `next_seed` does not use the counter.
   """
   return seeds.seed_for(_scope.get().seed, "seed generator")
 

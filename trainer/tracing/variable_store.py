@@ -35,7 +35,7 @@ from trainer.tracing import (
   xla_variables,
 )
 
-# Which variables a function may change, see VariableStore.run.
+# Values of `may_change` in VariableStore.run: the variables that a function may change.
 ANY, LOCAL, NOTHING = "any", "local", "nothing"
 
 # The store whose `run` this thread is in, on a replica or between the replicas, or None.
@@ -56,15 +56,14 @@ class VariableStore:
 
   Attributes:
     variables: name → tf.Variable, in the order of creation. The keys of checkpoints.
-    on_xla: the XlaVariables, where XLA devices have the variables between programs; else None.
+    on_xla: the XlaVariables, if XLA devices hold the variables between programs; else None.
     initializers: the calls of `tf.compat.v1.train.init_from_checkpoint`, in order; see
       `trainer.checkpoints.initial_checkpoints`.
-    former_names: name of a variable → the name that it has in checkpoints that Octet wrote before
-      there were rules for the names of Keras's variables (`keras_scope.named_by`), where these
-      differ.
+    former_names: name of a variable → its name in checkpoints from before `keras_scope.named_by`
+      had rules for the names of Keras's variables, if the two differ.
     averages: name of a moving average → name of the variable that it averages; see
       `trainer.checkpoints.moving_averages`.
-    sessions: how often a hook's session has run operations, which may have assigned variables.
+    sessions: how often a hook's session ran operations, which may have assigned variables.
   """
 
   def __init__(
@@ -94,7 +93,8 @@ class VariableStore:
     # Local variables, which no checkpoint holds; see `variable_creation`.
     self._local: dict[str, tf.Variable] = {}
     self._newest_run: Any = None  # a store_run.StoreRun
-    self._present: dict[str, tf.Variable] = {}  # those that the newest run has asked for so far
+    # The variables that the newest run has asked for so far.
+    self._present: dict[str, tf.Variable] = {}
 
   def run(
     self,
@@ -137,6 +137,8 @@ class VariableStore:
       ModelFnError: fn creates a variable with another shape or dtype than an earlier trace, or uses
         one that was made outside of it; see `outside_variables`.
     """
+    # A run that continues a step shares names, changes and layers with the last run. Otherwise its
+    # first `Dense` would get the variables of the last run's first `Dense`.
     before, carried = None, {}
     if goes_on:
       last = self._newest_run
@@ -156,7 +158,8 @@ class VariableStore:
     with patches.set_context(_current, self), watch.scope():
       try:
         results = self._newest_run.run(fn, args, loop)
-      except Exception as error:  # which a variable from outside may have caused
+      # A variable from outside may have caused the error; `check` then raises a clearer one.
+      except Exception as error:
         watch.check(name, error)
         raise
     watch.check(name)
@@ -164,7 +167,8 @@ class VariableStore:
 
   def _is_left_out(self, may_change, global_step, handle):
     """Whether a run leaves out an assignment to the variable of a handle."""
-    if may_change == ANY:  # any but the global step, which the training loop counts
+    # The training loop alone counts the global step. A second assignment would count twice.
+    if may_change == ANY:
       return global_step is not None and _is_handle(handle, [global_step])
     return may_change == NOTHING or not _is_handle(handle, self._local.values())
 
@@ -224,15 +228,17 @@ class VariableStore:
     return [variable for variable in variables if variable.trainable]
 
   def is_untrained(self) -> bool:
-    """Whether the newest `run`, with what went on from it, leaves all trainable variables alone.
+    """Whether the newest `run` and its continuations change no trainable variable.
 
-    It does not where there are none, nor where a variable is changed that cannot be told.
+    False if there are no trainable variables, or if a changed variable cannot be identified.
     """
     changes = self._newest_run.changed
+    # Under trainer.compat a trace also has assignments that nothing fetches and that never run.
     run = set(fetched_operations.that_run([operation for operation, _ in changes]))
     changed = [handle for operation, handle in changes if operation in run]
     if any(handle is None for handle in changed):
       return False
+    # Handles belong to tf.Variables, and a keras.Variable wraps its tf.Variable.
     trainable = [
       variable if isinstance(variable, tf.Variable) else variable.value
       for variable in self.trainable_variables()
@@ -240,7 +246,7 @@ class VariableStore:
     return bool(trainable) and not any(_is_handle(handle, trainable) for handle in changed)
 
   def statistics(self) -> dict[str, tf.Variable]:
-    """Returns the statistics by name, such as moving means, of which each replica has its own."""
+    """Returns the statistics by name, such as moving means. Each replica has its own values."""
     own = tf.VariableSynchronization.ON_READ
     return {name: each for name, each in self.variables.items() if each.synchronization == own}
 
@@ -249,10 +255,10 @@ class VariableStore:
     return list(self._local.values())
 
   def bring_to_host(self) -> None:
-    """Gives the variables the values that XLA devices have made. Call it before they are read.
+    """Copies the values from the XLA devices to the variables. Call it before reading variables.
 
-    Where TensorFlow runs the programs, they have them. What is assigned after this call, the next
-    program begins with.
+    Does nothing if TensorFlow runs the programs. The next program begins with the values that are
+    assigned after this call.
 
     Raises:
       ExecutionError: a program has failed on the devices.
@@ -273,10 +279,12 @@ class VariableStore:
     has the same bits as one that restarts from the checkpoint.
     """
     self.bring_to_host()
+    # Outside of replicas, TensorFlow reads a statistic as the mean over the replicas.
     values = {name: variable.read_value() for name, variable in self.variables.items()}
     for name, variable in self.statistics().items():
       variable.assign(values[name])
       if self.on_xla is not None:
+        # XLA devices keep their own copies, and would go on with the values before the mean.
         self.on_xla.mark_assigned([variable])
     return values
 
@@ -285,10 +293,12 @@ class VariableStore:
   ) -> tf.Variable:
     """Returns a variable of zeros that no checkpoint holds. Call it inside `run`.
 
-    Each replica has its own value. Read outside of replicas, a variable of floats is the mean of
-    them, another one that of the first replica.
+    Each replica has its own value. Outside of replicas, a read returns the mean of a float
+    variable, and the first replica's value of any other variable.
     """
     kinds = tf.VariableAggregation
+    # A function, not a tensor, is the initial value: a tensor would belong to the traced graph,
+    # and the store creates variables outside of it.
     with variable_creation.scratch_scope():
       return tf.Variable(
         lambda: tf.zeros(shape, dtype),
@@ -307,14 +317,16 @@ class VariableStore:
           home[name].assign(value())
 
   def first_value(self, variable: tf.Variable) -> tf.Tensor:
-    """Returns what an evaluation begins with: a local variable's initial value, or the present one.
+    """Returns the value with which an evaluation begins.
 
-    A checkpoint holds no local variable.
+    That is a local variable's initial value, because no checkpoint holds local variables, and the
+    current value of any other variable.
     """
     for name, own in self._local.items():
       if own is variable:
         return tf.convert_to_tensor(self._initial_values[name](), variable.dtype)
     self.bring_to_host()
+    # Replicas start an evaluation with equal values, so the first replica's value is enough.
     return self.strategy.experimental_local_results(variable)[0].read_value()
 
   def _get(self, next_creator, name, former_name, maker, kwargs):
@@ -324,20 +336,26 @@ class VariableStore:
     is_local = variable_creation.is_local(name, kwargs)
     home = self._local if is_local else self.variables
     if name in home:
+      # Layers with equal names and different shapes would otherwise fail in an operation that does
+      # not name the variable.
       variable_creation.require_same(home[name], name, maker, kwargs)
     else:
       initial_value = initial_values.InitialValue(kwargs["initial_value"], name, self._seed)
+      # The value is computed outside of the traced graph, so that `reset` can compute it again.
       home[name] = variable_creation.create(next_creator, name, initial_value, kwargs)
       self._initial_values[name] = initial_value
     if not is_local:
       self._present[name] = home[name]
       if maker is not None:
+        # Every trace makes a new keras.Variable around the same tf.Variable. Only the newest one
+        # knows whether this model_fn has set `layer.trainable = False`.
         self._keras_variables[name] = maker
     return home[name]
 
 
 def _is_handle(handle, variables):
   """Whether a handle belongs to one of the variables."""
+  # `is`, because `==` of two tensors makes an operation. Each replica has a handle of its own.
   return any(
     handle is own for variable in variables for own in tensorflow_internals.handles(variable)
   )
@@ -351,7 +369,7 @@ def current() -> VariableStore | None:
 def is_traced_here() -> bool:
   """Returns whether operations created now belong to a store's `run`.
 
-  They do not in a tf.Graph that a model_fn opens for itself.
+  Operations in a tf.Graph that a model_fn opens itself do not.
   """
   return current() is not None and tf.compat.v1.get_default_graph().building_function
 
