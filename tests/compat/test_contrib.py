@@ -230,3 +230,9 @@ def test_framework_has_the_names_that_became_those_of_tf_train():
   for name in ("get_or_create_global_step", "create_global_step", "init_from_checkpoint"):
     assert getattr(framework, name) is getattr(tf.train, name), name
   assert slim.get_or_create_global_step is tf.train.get_or_create_global_step
+
+
+def test_pairs_of_metrics_are_aggregated_by_name():
+  pairs = {"a": (1, 2), "b": (3, 4)}
+  assert contrib.metrics.aggregate_metric_map(pairs) == ({"a": 1, "b": 3}, {"a": 2, "b": 4})
+  assert contrib.slim.metrics.aggregate_metrics(*pairs.values()) == ([1, 3], [2, 4])

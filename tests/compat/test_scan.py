@@ -2,6 +2,7 @@
 
 import io
 import json
+import operator
 import subprocess
 import sys
 import textwrap
@@ -230,7 +231,13 @@ def test_modules_inside_of_tf_estimator_are_those_that_have_their_names_here():
     )
 
 
-@pytest.mark.parametrize("name", ["head._Head", "optimizers.get_optimizer_instance"])
+@pytest.mark.parametrize(
+  "name",
+  [
+    *("head._Head", "metric_keys.MetricKeys.AUC", "optimizers.get_optimizer_instance"),
+    "prediction_keys.PredictionKeys.LOGITS",
+  ],
+)
 def test_names_inside_of_canned_that_wrappers_use_are_there(name):
   assert verdicts.of(f"estimator.canned.{name}").status == verdicts.SHIM
 
@@ -446,3 +453,42 @@ def test_run_imports_each_module_in_a_process_of_its_own(tmp_path):
     path: "ImportError: cannot import name 'missing' from 'package' "
     f"({tmp_path / 'package' / '__init__.py'})"
   }
+
+
+def test_a_star_and_a_name_that_is_given_are_no_absent_names(tmp_path):
+  path = write(
+    tmp_path,
+    """
+    from tensorflow.compat.v1 import *
+    import tensorflow.compat.v1 as tf
+
+    tf.estimator.Estimator._no_such_hook = None
+    tf.estimator.Estimator._no_such_name
+    """,
+  )
+  absent = [row for row in rows_of(path) if row["status"] == verdicts.ABSENT]
+  assert [row["name"] for row in absent] == ["estimator.Estimator._no_such_name"]
+
+
+def test_a_package_that_is_not_installed_is_named_with_the_command_that_installs_it(monkeypatch):
+  monkeypatch.setitem(sys.modules, "tensorflow_hub", None)
+  verdicts.of.cache_clear()
+  verdict = verdicts.of("hub.no_such_name")
+  assert verdict.status == verdicts.ABSENT
+  assert "pip install tensorflow-hub" in verdict.advice
+
+
+@pytest.mark.parametrize(
+  ("name", "is_what"),
+  [
+    ("contrib.layers.safe_embedding_lookup_sparse", "nn.safe_embedding_lookup_sparse"),
+    ("contrib.slim.layers.conv2d", "contrib.layers.conv2d"),
+    ("contrib.slim.metrics.streaming_mean", "metrics.mean"),
+    ("keras.experimental.CosineDecay", "keras.optimizers.schedules.CosineDecay"),
+    ("__git_version__", "version.GIT_VERSION"),
+  ],
+)
+def test_other_names_of_the_same(name, is_what):
+  import trainer.compat.v1 as tf
+
+  assert operator.attrgetter(name)(tf) is operator.attrgetter(is_what)(tf)

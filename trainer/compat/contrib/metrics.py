@@ -88,3 +88,15 @@ def streaming_concat(
     if max_size is not None:
       every = tf.gather(every, tf.range(tf.minimum(tf.shape(every)[axis], max_size)), axis=axis)
     return before, kept.assign(every)
+
+
+def aggregate_metrics(*pairs: tuple[Any, Any]) -> tuple[list[Any], list[Any]]:
+  """(values, updates) of pairs of both."""
+  values, updates = zip(*pairs, strict=True)
+  return list(values), list(updates)
+
+
+def aggregate_metric_map(names_to_tuples: dict[str, tuple[Any, Any]]) -> tuple[dict, dict]:
+  """({name: value}, {name: update}) of {name: (value, update)}."""
+  values = {name: pair[0] for name, pair in names_to_tuples.items()}
+  return values, {name: pair[1] for name, pair in names_to_tuples.items()}

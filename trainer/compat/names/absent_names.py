@@ -107,11 +107,6 @@ TABLE = {
     "there are no placeholders to feed.",
     "an input_fn that gives a dataset",
   ),
-  "estimator.canned.prediction_keys": (
-    _INSIDE,
-    "the keys themselves: 'logits', 'logistic', 'probabilities', 'class_ids', 'classes', "
-    "'predictions'",
-  ),
   "estimator.experimental.KMeans": (
     "it kept its state in queues and sessions.",
     "sklearn.cluster.MiniBatchKMeans",

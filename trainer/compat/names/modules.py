@@ -233,4 +233,12 @@ def _of(original: str, name: str) -> Any:
   except AttributeError:
     return _MISSING
   except ImportError as error:  # as names of Keras 2 say it
-    raise absent.AbsentNameError(f"{original}.{name}", str(error)) from error
+    raise absent.AbsentNameError(f"{original}.{name}", _why_no_import(error)) from error
+
+
+def _why_no_import(error: ImportError) -> str:
+  """Of a package that is not installed, the command that does it."""
+  if isinstance(error, ModuleNotFoundError) and error.name:
+    package = error.name.partition(".")[0].replace("_", "-")
+    return f"it needs a package that is not installed: pip install {package}"
+  return str(error)

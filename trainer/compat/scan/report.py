@@ -39,7 +39,7 @@ def rows(programs: list[Program]) -> list[dict[str, object]]:
         key = use.name, _package(use.name, use.api, program.api)
         places[key].append(f"{source.path}:{use.line}")
       for one in source.imports:
-        if not one.target:
+        if not one.target or one.name == "*":  # a star stands for names, which tell themselves
           continue
         api = _package(one.target, one.api, program.api)
         place = f"{source.path}:{one.node.lineno}"

@@ -268,7 +268,9 @@ def _uses(tree: ast.AST, bound: dict[str, tuple[str, str]]) -> Iterator[Use]:
   inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
   calls = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
   for node in ast.walk(tree):
-    if isinstance(node, ast.Attribute | ast.Name) and id(node) not in inner:
+    # `tf.estimator.Estimator.hook = f` gives a name, and asks for none.
+    is_read = isinstance(getattr(node, "ctx", None), ast.Load)
+    if isinstance(node, ast.Attribute | ast.Name) and is_read and id(node) not in inner:
       name, api, of_plain = _resolved(node, bound)
       if name:
         called = _call(calls.get(id(node)), bound)

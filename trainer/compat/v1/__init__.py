@@ -68,6 +68,7 @@ MODULES = {
       ".graph_mode.host_calls": "variables_initializer",
       ".graph_mode.loops": "while_loop",
       ".graph_mode.placeholders": "placeholder placeholder_with_default sparse_placeholder",
+      "tensorflow.version": "__git_version__=GIT_VERSION",
     },
     **_VERSION,
   ),
@@ -115,7 +116,10 @@ MODULES = {
   "contrib.layers": Names(
     *_LAYERS_OF_CONTRIB,
     f"{_TF1}.feature_column",
-    homes={".layers.contrib.common": "model_variable"},
+    homes={
+      ".layers.contrib.common": "model_variable",
+      f"{_TF1}.nn": "safe_embedding_lookup_sparse",
+    },
   ),
   "contrib.learn": Names(".contrib.learn", homes={".estimator.run_config": "RunConfig"}),
   "contrib.lookup": Names(".contrib.lookup", f"{_TF1}.lookup", "tensorflow.lookup"),
@@ -152,6 +156,9 @@ MODULES = {
     ".contrib.framework",
     homes={_TF1: "losses", f"{_TF1}.train": "get_or_create_global_step"},
   ),
+  "contrib.slim.initializers": Names("trainer.compat.v1.contrib.layers"),
+  "contrib.slim.layers": Names("trainer.compat.v1.contrib.layers"),
+  "contrib.slim.metrics": Names("trainer.compat.v1.contrib.metrics"),
   "contrib.slim.tfexample_decoder": Names(".contrib.tfexample_decoder"),
   "contrib.stateless": Names(
     homes={
@@ -206,7 +213,9 @@ MODULES = {
     }
   ),
   "estimator.canned.linear": Names(".estimator.canned.estimators"),
+  "estimator.canned.metric_keys": Names(homes={".estimator.canned.keys": "MetricKeys"}),
   "estimator.canned.optimizers": Names(".estimator.canned.named_optimizers"),
+  "estimator.canned.prediction_keys": Names(homes={".estimator.canned.keys": "PredictionKeys"}),
   "estimator.estimator": Names(
     "trainer.compat.v1.estimator",
     homes={".estimator.estimator": "_load_global_step_from_checkpoint_dir"},
@@ -235,7 +244,7 @@ MODULES = {
       ".graph_mode.learning_phase": "backend",
       ".estimator.keras_estimator": "estimator",
       # Keras is the same under the names of TensorFlow 1 and 2.
-      "trainer.compat.v2.keras": "layers optimizers",
+      "trainer.compat.v2.keras": "experimental layers losses metrics optimizers",
     },
   ),
   "layers": Names(

@@ -34,6 +34,9 @@ MODULES = {
     }
   ),
   "keras": Names("trainer.compat.v1.keras", homes={"keras": "saving"}),
+  "keras.experimental": Names(
+    homes={"tensorflow.keras.optimizers.schedules": "CosineDecay CosineDecayRestarts"}
+  ),
   "keras.layers": Names(".layers.of_keras", "tensorflow.keras.layers"),
   # Functions of losses and metrics also have the names that Keras 3 has in its own package.
   "keras.losses": Names("tensorflow.keras.losses", "keras.losses"),
