@@ -236,3 +236,32 @@ def test_pairs_of_metrics_are_aggregated_by_name():
   pairs = {"a": (1, 2), "b": (3, 4)}
   assert contrib.metrics.aggregate_metric_map(pairs) == ({"a": 1, "b": 3}, {"a": 2, "b": 4})
   assert contrib.slim.metrics.aggregate_metrics(*pairs.values()) == ([1, 3], [2, 4])
+
+
+def test_embeddings_are_shown_in_the_folder_of_a_writer(tmp_path):
+  from trainer.compat.v1.contrib.tensorboard.plugins import projector
+
+  config = projector.ProjectorConfig()
+  config.embeddings.add().tensor_name = "words"
+  writer = tf.summary.FileWriter(str(tmp_path / "of_writer"))
+  (tmp_path / "folder").mkdir()
+  for place in (writer, str(tmp_path / "folder")):
+    projector.visualize_embeddings(place, config)
+  for folder in ("of_writer", "folder"):
+    assert "words" in (tmp_path / folder / "projector_config.pbtxt").read_text()
+
+
+def test_writers_of_tensorflow_1_write_outside_of_a_graph(tmp_path):
+  summary = tf.Summary(value=[tf.Summary.Value(tag="rate", simple_value=0.5)])
+  for folder, make in (("made", tf.summary.FileWriter), ("kept", tf.summary.FileWriterCache.get)):
+    writer = make(str(tmp_path / folder))
+    writer.add_summary(summary, 3)
+    writer.close()
+    (path,) = (tmp_path / folder).iterdir()
+    values = [
+      (event.step, v.tag)
+      for event in tf.train.summary_iterator(str(path))
+      for v in event.summary.value
+    ]
+    assert values == [(3, "rate")]
+  assert tf.summary.FileWriterCache.get(str(tmp_path / "kept")) is writer

@@ -295,6 +295,7 @@ def programs(folder, **texts):
     ("tf.estimator.inputs.numpy_input_fn; tf.estimator.DNNClassifier([3], c)", "v1"),
     ("tf.compat.v1.logging.info('x'); tf.get_variable('w', [])", "v1"),
     ("tf.reduce_sum(x)", "v1"),
+    ("tf.placeholder(tf.float32); hook = tf.estimator.SessionRunHook()", "v1"),
     ("tf.random.set_seed(1)", "v2"),
     ("tf.losses.BinaryCrossentropy(); tf.nn.dropout(x, 0.1)", "v2"),
     ("tf.metrics.Mean()", "v2"),
@@ -486,6 +487,10 @@ def test_a_package_that_is_not_installed_is_named_with_the_command_that_installs
     ("contrib.slim.metrics.streaming_mean", "metrics.mean"),
     ("keras.experimental.CosineDecay", "keras.optimizers.schedules.CosineDecay"),
     ("__git_version__", "version.GIT_VERSION"),
+    ("contrib.hooks.ProfilerHook", "train.ProfilerHook"),
+    ("contrib.keras.layers.Dense", "keras.layers.Dense"),
+    ("contrib.signal.frame", "signal.frame"),
+    ("contrib.util.make_tensor_proto", "make_tensor_proto"),
   ],
 )
 def test_other_names_of_the_same(name, is_what):

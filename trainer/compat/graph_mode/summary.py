@@ -108,3 +108,26 @@ def scalar(name: str, tensor: Any, collections: Any = None, family: str | None =
 
 def _clean(name: str) -> str:
   return re.sub(r"[^-/\w.]", "_", name).lstrip("/")
+
+
+def _graph() -> contextlib.AbstractContextManager:
+  """A graph where there is none: TensorFlow makes writers of TensorFlow 1 in graphs alone."""
+  return tf.Graph().as_default() if tf.executing_eagerly() else contextlib.nullcontext()
+
+
+class FileWriter(v1.summary.FileWriter):
+  """A writer of events, which programs also make outside of a graph, as beside their Estimator."""
+
+  def __init__(self, *args: Any, **kwargs: Any):
+    with _graph():
+      super().__init__(*args, **kwargs)
+
+
+class FileWriterCache(v1.summary.FileWriterCache):
+  """One writer for each folder."""
+
+  @staticmethod
+  def get(logdir: str) -> v1.summary.FileWriter:
+    """The writer of a folder, made when it is asked for first."""
+    with _graph():
+      return v1.summary.FileWriterCache.get(logdir)

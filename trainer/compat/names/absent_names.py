@@ -58,7 +58,6 @@ TABLE = {
     "it left for a package of its own, tensorflow-gan.",
     "a copy of that package's folder, whose imports python -m trainer.compat --write changes",
   ),
-  "contrib.hooks": ("it moved.", "tf.train.ProfilerHook"),
   "contrib.image": (
     "it left for a package of its own.",
     "tf.image, or tf.raw_ops.ImageProjectiveTransformV3",
@@ -88,7 +87,6 @@ TABLE = {
     "it is not written anew here.",
     "ScheduledEmbeddingTrainingHelper, or CustomHelper",
   ),
-  "contrib.signal": ("it moved.", "tf.signal"),
   "contrib.slim.learning": (
     "it trained in a session of its own.",
     "contrib.layers.optimize_loss and an Estimator",
@@ -97,9 +95,7 @@ TABLE = {
     "its networks are files of tensorflow/models.",
     "research/slim/nets, with their imports changed",
   ),
-  "contrib.tensorboard": ("it moved.", "tensorboard.plugins.projector"),
   "contrib.tensorrt": ("it moved.", "tf.experimental.tensorrt"),
-  "contrib.util": ("it moved.", "tf.make_tensor_proto and tf.make_ndarray"),
   "estimator.BoostedTreesClassifier": _TREES,
   "estimator.BoostedTreesEstimator": _TREES,
   "estimator.BoostedTreesRegressor": _TREES,

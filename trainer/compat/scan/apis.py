@@ -158,11 +158,11 @@ def has(name: str, api: str) -> bool:
     return verdicts.of(name, V2).status != verdicts.ABSENT
   import tensorflow as tf
 
-  # trainer.compat.v1 has names of TensorFlow 2, too, which follow those of its own.
+  # trainer.compat.v1 has names of TensorFlow 2, too, which follow those of its own. TensorFlow has
+  # no estimator: all that is below it are names of its own.
   own = verdicts.of(name, V1)
-  return own.status == verdicts.SHIM or (
-    own.status == verdicts.WORKS and _found(tf.compat.v1, name) is not _MISSING
-  )
+  is_own = own.status == verdicts.SHIM or name.startswith("estimator.")
+  return own.status != verdicts.ABSENT and (is_own or _found(tf.compat.v1, name) is not _MISSING)
 
 
 _MISSING = object()

@@ -121,6 +121,8 @@ MODULES = {
       f"{_TF1}.nn": "safe_embedding_lookup_sparse",
     },
   ),
+  "contrib.hooks": Names(homes={".estimator.hooks": "ProfilerHook"}),
+  "contrib.keras": Names("trainer.compat.v1.keras"),
   "contrib.learn": Names(".contrib.learn", homes={".estimator.run_config": "RunConfig"}),
   "contrib.lookup": Names(".contrib.lookup", f"{_TF1}.lookup", "tensorflow.lookup"),
   "contrib.losses": Names(".contrib.losses"),
@@ -150,6 +152,7 @@ MODULES = {
       for name in ("attention", "beam_search", "decoding", "helpers", "loss")
     )
   ),
+  "contrib.signal": Names("tensorflow.signal"),
   "contrib.slim": Names(
     *_LAYERS_OF_CONTRIB,
     ".layers.contrib.arg_scopes",
@@ -170,6 +173,11 @@ MODULES = {
   "contrib.summary": Names(
     ".contrib.summary", "tensorflow.summary", homes={".graph_mode.summary": "create_file_writer"}
   ),
+  "contrib.tensorboard": Names(),
+  "contrib.tensorboard.plugins": Names(),
+  "contrib.tensorboard.plugins.projector": Names(
+    ".contrib.projector", "tensorboard.plugins.projector"
+  ),
   "contrib.tensorrt": Names(),  # as contrib.cloud
   "contrib.tpu": Names(
     ".estimator.tpu_functions",
@@ -179,6 +187,7 @@ MODULES = {
   ),
   "contrib.tpu.tpu_function": Names(".estimator.tpu_context"),
   "contrib.training": Names(".contrib.training", f"{_TF1}.train"),
+  "contrib.util": Names(homes={"tensorflow": "make_ndarray make_tensor_proto"}),
   "data": Names(
     f"{_TF1}.data",
     "tensorflow.data",
@@ -266,7 +275,7 @@ MODULES = {
   "summary": Names(
     f"{_TF1}.summary",
     "tensorflow.summary",
-    homes={".graph_mode.summary": "create_file_writer scalar"},
+    homes={".graph_mode.summary": "FileWriter FileWriterCache create_file_writer scalar"},
   ),
   "test": Names(f"{_TF1}.test", homes={".graph_mode.test_case": "TestCase"}),
   "tpu": Names(".estimator.tpu_functions", f"{_TF1}.tpu", homes={"trainer": "CrossShardOptimizer"}),
