@@ -14,6 +14,9 @@ The schema names the columns to read, in any order of the file, and their kinds:
     category    an id: 1 and up for the values in the order of the alphabet, 0 for a value that is
                 missing or not in the training set; the values are compared as texts
     label       what is to be predicted: an integer class or, with `classes`, its name
+    target      a number to be predicted, by `regression.spec`; several columns are several targets
+    tag         whether the row has a property, 0 or 1 or true or false; several columns are several
+                properties, for `multi_label.spec`
     weight      how much an example counts, a number of at least 0; at most one column
 
 Means, deviations and values come from the training set alone. A table is read into memory as a
@@ -35,9 +38,11 @@ from trainer import errors
 
 from . import hosts, in_memory
 
-KINDS = ("number", "category", "label", "weight")
+KINDS = ("number", "category", "label", "target", "tag", "weight")
+_PREDICTED = ("label", "target", "tag")  # a table has columns of one of these kinds
 
 Table = dict[str, np.ndarray]  # column → values [n]
+Statistics = tuple[tuple[float, ...], tuple[float, ...]]  # means, standard deviations
 
 _SHOWN = 16  # rows with which an export is checked
 
@@ -60,7 +65,7 @@ def input_fn(
     params: dict with "batch_size".
     path: file, local or gs://, that ends in .csv or .parquet.
     training_path: the file of the training set.
-    schema: column → kind, see the module; exactly one is the label.
+    schema: column → kind, see the module. One column is the label, or some are targets, or tags.
     classes: names of the classes; a label is the place of its name in this list. None if the labels
       are integers.
     training: whether to shuffle and repeat without end.
@@ -68,8 +73,9 @@ def input_fn(
     start: number of examples that all hosts together have seen; the framework sets it.
 
   Returns:
-    A dataset of ({"numbers": float32 [b, n], "categories": int32 [b, m]}, labels int32 [b]), and
-    weights float32 [b] where there is a column of them. The columns are in the order of the schema.
+    A dataset of ({"numbers": float32 [b, n], "categories": int32 [b, m]}, labels), and weights
+    float32 [b] where there is a column of them. Labels are int32 [b] of a label, float32 [b] of a
+    target, [b, k] of several, and int32 [b, k] of tags. The columns are in the order of the schema.
     Without a column of a kind there is no such feature.
 
   Raises:
@@ -80,7 +86,7 @@ def input_fn(
   columns = _columns(schema)
   encoder = _encoder(training_path, columns)
   table = read(path, tuple(schema), tuple(columns["category"]))
-  features, labels = encoder.features(table, path), _labels(table, columns, classes, path)
+  features, labels = encoder.features(table, path), _predicted(table, columns, classes, path)
   weights = _weights(table, columns["weight"], path)
   first, stop = hosts.even_range(len(labels), *hosts.part_of(input_context))
   dataset = in_memory.batches(
@@ -91,7 +97,9 @@ def input_fn(
     start=hosts.examples_seen(start, input_context),
     sample_weight=None if weights is None else weights[first:stop],
   )
-  return encoder.mark(trainer.mark_labels(dataset, labels), table, path)
+  if labels.ndim == 1 and labels.dtype == np.int32:  # classes, of the rows of all hosts
+    dataset = trainer.mark_labels(dataset, labels)
+  return encoder.mark(dataset, table, path)
 
 
 @gin.configurable
@@ -104,6 +112,30 @@ def vocabulary_sizes(training_path: str, schema: Mapping[str, str]) -> tuple[int
     schema: see `input_fn`.
   """
   return _encoder(training_path, _columns(schema)).vocabulary_sizes
+
+
+@gin.configurable
+@trainer.check_settings
+def target_statistics(training_path: str, schema: Mapping[str, str]) -> Statistics:
+  """Returns (means, standard deviations) of the targets, in the order of the schema.
+
+  In gin: `regression.spec.statistics = @tabular.target_statistics()`.
+
+  Args:
+    training_path: see `input_fn`.
+    schema: see `input_fn`.
+
+  Raises:
+    SettingError: the schema has no target.
+  """
+  columns = _columns(schema)
+  if not columns["target"]:
+    raise errors.SettingError('tabular.target_statistics.schema has no column of kind "target".')
+  table = read(training_path, tuple(columns["target"]))
+  values = _targets(table, columns["target"], training_path)
+  deviations = values.std(0)
+  deviations[deviations == 0] = 1.0
+  return tuple(values.mean(0).tolist()), tuple(deviations.tolist())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -289,16 +321,49 @@ def _columns(schema):
       )
     found[kind].append(column)
   features, weights = [*found["number"], *found["category"]], found["weight"]
-  if len(found["label"]) != 1 or not features or len(weights) > 1:
+  predicted = [kind for kind in _PREDICTED if found[kind]]
+  if len(predicted) != 1 or len(found["label"]) > 1 or not features or len(weights) > 1:
+    counted = ", ".join(f"{len(names)} of kind {kind}" for kind, names in found.items() if names)
     raise errors.SettingError(
-      f"tabular.input_fn.schema has {len(found['label'])} labels, {len(weights)} weights and "
-      f"{len(schema)} columns: expected one label, a number or category, and at most one weight."
+      f"tabular.input_fn.schema has these columns: {counted or 'none'}. Expected one label (or "
+      "some targets, or some tags), a number or category, and at most one weight."
     )
   return found
 
 
-def _labels(table, columns, classes, path):
-  (column,) = columns["label"]
+def _predicted(table, columns, classes, path):
+  """Returns what the columns of the label, of targets or of tags say, see `input_fn`."""
+  if columns["target"]:
+    targets = _targets(table, columns["target"], path).astype(np.float32)
+    return targets[:, 0] if len(columns["target"]) == 1 else targets
+  if columns["tag"]:
+    return np.stack([_tags(table, column, path) for column in columns["tag"]], -1)
+  return _labels(table, columns["label"][0], classes, path)
+
+
+def _targets(table, columns, path):
+  """Returns the targets, float64 [n, columns]; each must be known."""
+  targets = np.stack([_numbers(table, column, path) for column in columns], -1)
+  for row, place in np.argwhere(~np.isfinite(targets))[:1]:
+    raise errors.InputError(
+      f"{path}, row {row + 1}: the target {columns[place]!r} is {targets[row, place]}; expected a "
+      "finite number. Leave out the rows whose target is not known."
+    )
+  return targets
+
+
+def _tags(table, column, path):
+  values = _numbers(table, column, path)
+  wrong = np.flatnonzero((values != 0) & (values != 1))
+  if wrong.size:
+    raise errors.InputError(
+      f"{path}, row {wrong[0] + 1}: the tag {column!r} is {table[column].tolist()[wrong[0]]!r}; "
+      "expected 0 or 1, or true or false."
+    )
+  return values.astype(np.int32)
+
+
+def _labels(table, column, classes, path):
   if classes is None:
     values = _numbers(table, column, path)
     wrong = np.flatnonzero(~((values >= 0) & (values == np.floor(values))))

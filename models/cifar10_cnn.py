@@ -31,6 +31,7 @@ def model_fn(
   dense_dropout: float = 0.5,
   optimizer: Callable[[], Any] = keras.optimizers.Adam,
   label_smoothing: float = 0.0,
+  task: classification.Task = classification.spec,
   views: averaged_views.Views = "one",
   sample_weight: tf.Tensor | None = None,
 ) -> trainer.EstimatorSpec:
@@ -41,13 +42,14 @@ def model_fn(
     labels: int32 [b], or None.
     mode: one of trainer.ModeKeys.
     params: not used.
-    classes: number of classes.
+    classes: number of classes; of a regression, of targets.
     filters: numbers of filters in the first and the second pair of convolutions.
     units: width of the hidden layer.
     conv_dropout: share of values dropped after each pair of convolutions.
     dense_dropout: share of values dropped after the hidden layer.
     optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
+    task: what is learnt: classification.spec, multi_label.spec or regression.spec.
     views: of each image in evaluation, prediction and exports, see `averaged_views`.
     sample_weight: float32 [b], weights of the examples; the framework gives them where there are
       any.
@@ -57,9 +59,7 @@ def model_fn(
   logits = averaged_views.logits(
     lambda image, training: network(image, training, *settings), features["image"], mode, views
   )
-  return classification.spec(
-    mode, logits, labels, optimizer, label_smoothing, sample_weight=sample_weight
-  )
+  return task(mode, logits, labels, optimizer, label_smoothing, sample_weight=sample_weight)
 
 
 def network(

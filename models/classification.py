@@ -9,6 +9,10 @@ import tensorflow as tf
 import trainer
 from trainer import errors
 
+# What a network learns by its outputs, [b, classes]: the functions `spec` of this module, of
+# `multi_label` and of `regression`. They have the same arguments.
+Task = Callable[..., trainer.EstimatorSpec]
+
 
 def spec(
   mode: str,

@@ -5,8 +5,9 @@ They are fine-tuned from a weights file, or trained from random weights.
     keras_applications.model_fn.name = "Xception"
     keras_applications.model_fn.weights = "/data/xception_weights_notop.h5"
 
-Nothing is ever downloaded. The published ImageNet weights are files for `include_top=False`
-("..._notop.h5") under https://storage.googleapis.com/tensorflow/keras-applications/.
+Nothing is ever downloaded. The published ImageNet weights are files under
+https://storage.googleapis.com/tensorflow/keras-applications/, without the head for 1,000 classes
+("..._notop.h5") or with it. Either will do: the head is left out.
 """
 
 import concurrent.futures
@@ -44,6 +45,7 @@ def model_fn(
   dropout: float = 0.0,
   optimizer: Callable[[], Any] = keras.optimizers.Adam,
   label_smoothing: float = 0.0,
+  task: classification.Task = classification.spec,
   views: averaged_views.Views = "one",
   sample_weight: tf.Tensor | None = None,
 ) -> trainer.EstimatorSpec:
@@ -57,10 +59,10 @@ def model_fn(
     mode: one of trainer.ModeKeys.
     params: not used.
     name: of the function in keras.applications.
-    classes: number of classes.
-    weights: path of a weights file (`.h5`, `.weights.h5`, `.keras`) for the network without its
-      head; None for random weights. The file is read when a training starts without a checkpoint,
-      not to evaluate or predict.
+    classes: number of classes; of a regression, of targets.
+    weights: path of a weights file (`.h5`, `.weights.h5`, `.keras`) for the network, without its
+      head or with that for ImageNet's 1,000 classes; None for random weights. The file is read when
+      a training starts without a checkpoint, not to evaluate or predict.
     frozen: whether only the head is trained. The network then keeps its weights and the statistics
       of its batch norms.
     norm_momentum: of batch norm's moving averages; None for the network's own. With 0.99 they need
@@ -70,6 +72,7 @@ def model_fn(
     dropout: share of values dropped before each layer of the head.
     optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
+    task: what is learnt: classification.spec, multi_label.spec or regression.spec.
     views: of each image in evaluation, prediction and exports, see `averaged_views`.
     sample_weight: float32 [b], weights of the examples; the framework gives them where there are
       any.
@@ -104,9 +107,7 @@ def model_fn(
     )
 
   logits = averaged_views.logits(logits_of, image, mode, views)
-  return classification.spec(
-    mode, logits, labels, optimizer, label_smoothing, network.losses, sample_weight
-  )
+  return task(mode, logits, labels, optimizer, label_smoothing, network.losses, sample_weight)
 
 
 def build(name: str, image_shape: tuple[int | None, ...]) -> keras.Model:
@@ -169,12 +170,12 @@ def _read_weights(name, path, image_shape):
   """Reads the network's variables from a file, as numpy arrays in the order of their creation."""
   if not tf.io.gfile.exists(path):
     raise errors.SettingError(
-      f"keras_applications: there is no weights file {path!r}: expected a local file for {name} "
-      "with include_top=False, or None for random weights "
-      "(gin: model_fn.weights). Nothing is downloaded."
+      f"keras_applications: there is no weights file {path!r}: expected a local file for {name}, "
+      "or None for random weights (gin: model_fn.weights). Nothing is downloaded."
     )
 
-  def read():
+  def built(make):
+    """Returns a new network, and its variables in the order of their creation."""
     made = []
 
     def creator(next_creator, **kwargs):
@@ -182,16 +183,26 @@ def _read_weights(name, path, image_shape):
       return made[-1]
 
     with tf.variable_creator_scope(creator):
-      network = build(name, image_shape)
+      return make(), made
+
+  def read():
+    network, made = built(lambda: build(name, image_shape))
     try:
       network.load_weights(path)
+      return [variable.numpy() for variable in made]
     except Exception as error:  # Keras raises errors of many kinds; none of them names the network
+      with contextlib.suppress(Exception):
+        # The head's variables are made last. Its images have the size that the head wants, on which
+        # no shape of the other variables hangs.
+        whole, with_head = built(lambda: _named(name)(weights=None))
+        whole.load_weights(path)
+        if all(one.shape == other.shape for one, other in zip(made, with_head, strict=False)):
+          return [variable.numpy() for variable in with_head[: len(made)]]
       raise errors.SettingError(
-        f"keras_applications: the weights file {path!r} does not fit {name} with "
-        f"include_top=False and images of {image_shape} "
+        f"keras_applications: the weights file {path!r} fits {name} for images of {image_shape} "
+        "neither without its head nor with that of ImageNet "
         f"(gin: model_fn.weights): {error}"
       ) from error
-    return [variable.numpy() for variable in made]
 
   # In another thread, because graphs, variable scopes and Keras's state belong to a thread. Here
   # they are those of the model_fn that is being traced.

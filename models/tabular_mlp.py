@@ -31,6 +31,7 @@ def model_fn(
   dropout: float = 0.2,
   optimizer: Callable[[], Any] = keras.optimizers.Adam,
   label_smoothing: float = 0.0,
+  task: classification.Task = classification.spec,
   sample_weight: tf.Tensor | None = None,
 ) -> trainer.EstimatorSpec:
   """Classifies rows.
@@ -41,13 +42,14 @@ def model_fn(
     labels: int32 [batch]; None when predicting.
     mode: one of trainer.ModeKeys.
     params: not used.
-    classes: number of classes.
+    classes: number of classes; of a regression, of targets.
     vocabulary_sizes: number of ids of each category, in the order of the features.
     embedding_units: size of the vector of a category's value.
     hidden_units: sizes of the hidden layers.
     dropout: share of hidden units that a training step drops.
     optimizer: makes a Keras optimizer.
     label_smoothing: share of each label that is spread evenly over the classes.
+    task: what is learnt: classification.spec, multi_label.spec or regression.spec.
     sample_weight: float32 [b], weights of the examples; the framework gives them where there are
       any.
 
@@ -71,6 +73,4 @@ def model_fn(
     x = keras.layers.Dense(units, activation="relu")(x)
     x = keras.layers.Dropout(dropout)(x, training=mode == trainer.ModeKeys.TRAIN)
   logits = keras.layers.Dense(classes, dtype="float32")(x)
-  return classification.spec(
-    mode, logits, labels, optimizer, label_smoothing, sample_weight=sample_weight
-  )
+  return task(mode, logits, labels, optimizer, label_smoothing, sample_weight=sample_weight)

@@ -91,15 +91,65 @@ def test_what_does_not_fit_is_named_with_its_place(changed, schema, message, tmp
   "schema, message",
   [
     ({"age": "float", "won": "label"}, r"schema\['age'\] is 'float': expected one of number"),
-    ({"age": "number"}, "has 0 labels, 0 weights and 1 columns"),
-    ({"won": "label"}, "has 1 labels, 0 weights and 1 columns"),
-    ({"won": "label", "w": "weight"}, "has 1 labels, 1 weights and 2 columns"),
-    ({"won": "label", "age": "number", "w": "weight", "v": "weight"}, "2 weights .* at most one"),
+    ({}, "these columns: none. Expected one label"),
+    ({"age": "number"}, "these columns: 1 of kind number. Expected one label"),
+    ({"won": "label"}, "1 of kind label. Expected .* a number or category"),
+    ({"won": "label", "w": "weight"}, "1 of kind label, 1 of kind weight. Expected"),
+    ({"won": "label", "age": "number", "w": "weight", "v": "weight"}, "2 of kind w.* at most one"),
+    ({"won": "label", "lost": "label", "age": "number"}, "2 of kind label. Expected one label"),
+    ({"won": "label", "sum": "target", "age": "number"}, "1 of kind label, 1 of kind target"),
   ],
 )
 def test_schemas_that_cannot_work(schema, message):
   with pytest.raises(errors.SettingError, match=message):
     batches("train.csv", "train.csv", schema)
+
+
+SOLD = {"size": [1, 2, 3], "price": [1.5, 2.5, 5.0], "days": [3, 9, 6]}
+PREDICTS = {"size": "number", "price": "target", "days": "target"}
+
+
+def test_targets_are_numbers_as_the_table_has_them(tmp_path):
+  train = write(tmp_path, "train", SOLD)
+  ((_, labels),) = batches(train, train, {"size": "number", "price": "target"})
+  np.testing.assert_array_equal(labels, np.float32(SOLD["price"]))
+  ((_, labels),) = batches(train, train, PREDICTS)
+  np.testing.assert_array_equal(labels, np.float32([SOLD["price"], SOLD["days"]]).T)
+  assert labels.dtype == np.float32
+  means, deviations = tabular.target_statistics(train, PREDICTS)
+  np.testing.assert_allclose(means, [3.0, 6.0])
+  np.testing.assert_allclose(deviations, np.std([SOLD["price"], SOLD["days"]], 1))
+
+
+def test_statistics_of_targets_can_always_be_divided_by(tmp_path):
+  train = write(tmp_path, "train", SOLD | {"price": [2, 2, 2]})
+  assert tabular.target_statistics(train, {"size": "number", "price": "target"})[1] == (1.0,)
+  with pytest.raises(errors.SettingError, match='no column of kind "target"'):
+    tabular.target_statistics(train, {"size": "number", "days": "label"})
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_tags_are_zeros_and_ones(ending, tmp_path):
+  columns = {"size": [1, 2, 3], "red": [True, False, True], "old": [0, 1, 1]}
+  train = write(tmp_path, "train", columns, ending)
+  ((_, labels),) = batches(train, train, {"size": "number", "red": "tag", "old": "tag"})
+  np.testing.assert_array_equal(labels, [[1, 0], [0, 1], [1, 1]])
+  assert labels.dtype == np.int32
+
+
+@pytest.mark.parametrize(
+  "changed, schema, message",
+  [
+    ({"days": [3, None, 6]}, PREDICTS, "row 2: the target 'days' is nan; expected a finite"),
+    ({"days": ["3", "x", "6"]}, PREDICTS, "row 2: the column 'days' has 'x', which is no number"),
+    ({"days": [1, 0, 2]}, {"size": "number", "days": "tag"}, "row 3: the tag 'days' is 2; exp"),
+    ({"days": [1, None, 0]}, {"size": "number", "days": "tag"}, "row 2: the tag 'days' is nan"),
+  ],
+)
+def test_targets_and_tags_that_are_none(changed, schema, message, tmp_path):
+  train = write(tmp_path, "train", SOLD | changed)
+  with pytest.raises(errors.InputError, match=rf"train\.csv, {message}"):
+    batches(train, train, schema)
 
 
 @pytest.mark.parametrize("name", ["none.csv", "none.parquet", "broken.parquet", "a.xls"])

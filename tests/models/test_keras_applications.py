@@ -19,13 +19,15 @@ from trainer import errors
 def small(monkeypatch):
   """A network that costs nothing, in the place of a large one."""
 
-  def Small(include_top, weights, input_shape):
-    assert not include_top
+  def Small(include_top=True, weights="imagenet", input_shape=(16, 16, 3)):
     assert weights is None
     image = keras.Input(input_shape)
     x = keras.layers.Conv2D(4, 3, strides=2, name="conv")(image)
     x = keras.layers.BatchNormalization(name="norm")(x)
-    return keras.Model(image, keras.layers.ReLU()(x))
+    x = keras.layers.ReLU()(x)
+    if include_top:
+      x = keras.layers.Dense(1000)(keras.layers.GlobalAveragePooling2D()(x))
+    return keras.Model(image, x)
 
   Small.__module__ = "keras.src.applications.xception"  # whose preprocessing it takes
   monkeypatch.setattr(keras.applications, "Small", Small, raising=False)
@@ -109,6 +111,24 @@ def test_starts_from_a_file(tmp_path, small, file, frozen):
   assert all(near)
 
 
+@pytest.mark.parametrize("file", ["small.weights.h5", "small.h5", "small.keras"])
+def test_the_head_of_a_file_is_left_out(tmp_path, small, file):
+  """The published files are of both kinds, and of images of one size."""
+  network = keras.applications.Small(weights=None)
+  path = tmp_path / file
+  network.save_weights(path) if file == "small.weights.h5" else network.save(path)
+
+  model_fn = functools.partial(small, weights=str(path), frozen=True)
+  estimator = small_runs.trained(model_fn, *small_runs.images(8), tmp_path / "run")
+  np.testing.assert_array_equal(
+    estimator.get_variable_value("conv/kernel"), network.get_layer("conv").get_weights()[0]
+  )
+  assert estimator.variables["head/kernel"].shape == (6, 10)
+  keras_applications._read_weights.cache_clear()
+  with pytest.raises(errors.SettingError, match="neither without its head nor with"):
+    small_runs.trained(model_fn, *small_runs.images(8, channels=1), tmp_path / "grey")
+
+
 @pytest.mark.long
 def test_eight_cores_start_from_a_file(tmp_path, small):
   network = keras_applications.build("Small", (8, 8, 3))
@@ -179,7 +199,9 @@ def test_mistakes_are_named(tmp_path, small, settings, message):
 def test_a_file_for_another_network_is_named(tmp_path, small):
   other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
   other.save_weights(tmp_path / "other.weights.h5")
-  with pytest.raises(errors.SettingError, match="does not fit Small with include_top=False"):
+  with pytest.raises(
+    errors.SettingError, match="fits Small for images of .8, 8, 3. neither without"
+  ):
     small_runs.check(
       functools.partial(small, weights=str(tmp_path / "other.weights.h5")),
       *small_runs.images(8),

@@ -14,6 +14,8 @@ from input_pipelines import (
   augment,
   breast_cancer,
   cifar10,
+  diabetes,
+  digit_scenes,
   digits,
   fashion_mnist,
   image_folder,
@@ -240,6 +242,9 @@ SETTINGS: dict[Any, dict[str, str]] = {
   },
   breast_cancer.input_fn: {**COMMON, "split": "text"},
   cifar10.input_fn: {**COMMON, **IMAGES},
+  diabetes.input_fn: {**COMMON, "split": "text"},
+  diabetes.target_statistics: {},
+  digit_scenes.input_fn: {**COMMON, "split": "text", "labels": "text"},
   digits.input_fn: {**COMMON, "split": "text"},
   fashion_mnist.input_fn: {**COMMON, "split": "text", "data_dir": "path?", "idx_dir": "path?"},
   image_folder.input_fn: {
@@ -287,6 +292,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
     "schema": "texts by text",
     "classes": "texts?",
   },
+  tabular.target_statistics: {"training_path": "path", "schema": "texts by text"},
   tabular.vocabulary_sizes: {"training_path": "path", "schema": "texts by text"},
   text_lines.input_fn: {
     **COMMON,
