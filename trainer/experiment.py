@@ -497,9 +497,12 @@ def _next(runner, model_dir, exported):
       flags.append(f"--precision={runner.config.precision}")
     if config.modules() not in (None, (config.trust.FOLDER,)):
       flags.append(f"--gin_modules={','.join(config.modules())}")
-    yield "predictions as JSON lines", ["python", "-m", "trainer.main", *flags]
+    yield "predictions for the evaluation set", ["python", "-m", "trainer.main", *flags]
   if exported:
-    yield "the model, without Octet", ["saved_model_cli", "show", "--all", "--dir", exported]
+    base = os.path.dirname(exported)
+    predict = ["python", "-m", "trainer.predict", f"--export={base}", "--input=YOUR_FILES"]
+    yield "predictions for files of yours", predict
+    yield "a server (extra [serve])", ["python", "-m", "trainer.serve", f"--export_base={base}"]
 
 
 def _report_dead_bindings(strict):

@@ -328,15 +328,17 @@ def test_what_to_do_next_can_be_pasted(tmp_path, monkeypatch):
     return [shlex.split(line) for line in lines if line.startswith("    ")]
 
   folder = tmp_path / "my run's"
-  show = [["tensorboard", "--logdir", str(folder)], ["saved_model_cli", "show", "--all", "--dir"]]
-  commands = next_commands()
-  (exported,) = map(str, (folder / "export").glob("[0-9]*"))
-  assert commands == [show[0], [*show[1], exported]]
+  curves = ["tensorboard", "--logdir", str(folder)]
+  of_export = [
+    ["python", "-m", "trainer.predict", f"--export={folder}/export", "--input=YOUR_FILES"],
+    ["python", "-m", "trainer.serve", f"--export_base={folder}/export"],
+  ]
+  assert next_commands() == [curves, *of_export]
   # Of a run that gin has configured, the configuration that it has written goes on.
   gin.bind_parameter("trainer.run.model_fn", programs.line)
   commands = next_commands(exporters=[], train_steps=5, precision="bfloat16")
   assert commands == [
-    show[0],
+    curves,
     [
       *("python", "-m", "trainer.main", f"--gin_file={folder}/config.gin"),
       *(f"--model_dir={folder}", "--mode=predict", "--precision=bfloat16"),
