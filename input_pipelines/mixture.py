@@ -60,7 +60,8 @@ def input_fn(
   pattern = _pattern(weights, parts)
   _, count = hosts.part_of(input_context)
   seen = hosts.examples_seen(start, input_context)
-  datasets, numbers = [], {}
+  datasets: list[tf.data.Dataset] = []
+  numbers: dict[int, int] = {}
   for number, part in enumerate(parts):
     own = pattern == number
     if not own.any():  # a part of weight 0 is never read

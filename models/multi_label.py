@@ -65,8 +65,8 @@ def spec(
 
   if labels is None or not labels.shape.is_compatible_with(logits.shape):
     raise errors.ModelFnError(
-      f"The labels have the shape {None if labels is None else labels.shape}, and the logits {logits.shape}: expected a 0 or 1 "
-      "for each class (gin: model_fn.classes)."
+      f"The labels have the shape {None if labels is None else labels.shape}, and the logits "
+      f"{logits.shape}: expected a 0 or 1 for each class (gin: model_fn.classes)."
     )
   wanted = tf.cast(labels, tf.float32)
   if mode == trainer.ModeKeys.EVAL:

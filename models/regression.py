@@ -76,8 +76,8 @@ def spec(
 
   if labels is None or not labels.shape.is_compatible_with(values.shape):
     raise errors.ModelFnError(
-      f"The labels have the shape {None if labels is None else labels.shape}, and the model predicts {values.shape}: expected "
-      "a number for each output (gin: model_fn.classes)."
+      f"The labels have the shape {None if labels is None else labels.shape}, and the model "
+      f"predicts {values.shape}: expected a number for each output (gin: model_fn.classes)."
     )
   labels = tf.cast(labels, tf.float32)
   wanted = (tf.reshape(labels, tf.shape(normalised)) - means) / deviations
