@@ -88,12 +88,13 @@ setuptools.setup(
     # trainer.preflight, beside any TensorFlow; [tpu] has it too.
     "preflight": [*PJRT, *LIBTPU],
     # Engines for exports on the CPU, which trainer.predict and trainer.serve try beside
-    # TensorFlow: which is the fastest hangs on the model and the processor. TensorFlow Lite
-    # needs no extra: TensorFlow has it.
+    # TensorFlow: which is the fastest hangs on the model and the processor. TensorFlow has an
+    # interpreter of TensorFlow Lite too, which it announces to drop for ai-edge-litert.
+    "litert": ["ai-edge-litert>=1.2"],
     "onnx": ["onnxruntime>=1.20", "tf2onnx>=1.16"],  # tf2onnx converts
     "openvino": ["openvino>=2025.0"],  # reads the export's graph by itself
-    # trainer.serve: the web framework and its server.
-    "serve": ["fastapi>=0.110", "starlette", "uvicorn[standard]>=0.29"],
+    # trainer.serve: the web framework, its server, and the metrics that Prometheus reads.
+    "serve": ["fastapi>=0.110", "prometheus-client>=0.20", "starlette", "uvicorn[standard]>=0.29"],
     # --cluster=kubernetes and --cluster=gce: TensorFlow's resolvers ask with these who is there.
     "kubernetes": ["kubernetes>=29"],
     "gce": ["google-api-python-client>=2"],
@@ -120,6 +121,7 @@ setuptools.setup(
       "mypy>=2.4,<2.5",
       "nbclient",
       "nbformat",
+      "prometheus-client>=0.20",
       "psycopg[binary]",
       "pyte",  # renders what a terminal shows
       "pytest",

@@ -23,7 +23,7 @@ EXTRAS = {
   "trainer/plot": ["plot"],
   "trainer/tune": ["plot"],
   "trainer/outputs/contact_sheet.py": ["plot"],
-  "trainer/outputs/engines": ["onnx", "openvino"],
+  "trainer/outputs/engines": ["litert", "onnx", "openvino"],
   "trainer/outputs/runtimes.py": ["onnx", "openvino"],
   "trainer/serving": ["serve"],
   "benchmarks": ["benchmarks"],

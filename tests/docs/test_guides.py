@@ -16,8 +16,8 @@ RUN = [path for path in GUIDES[1:] if guide.blocks(path.read_text())]
 # Guides that need an extra.
 NEEDS = {
   "preflight": ("jax", "libtpu"),
-  "serve": ("fastapi", "uvicorn"),
-  "tutorial": ("fastapi", "uvicorn", "matplotlib"),
+  "serve": ("fastapi", "prometheus_client", "uvicorn"),
+  "tutorial": ("fastapi", "prometheus_client", "uvicorn", "matplotlib"),
   "warm_start": ("safetensors",),
 }
 

@@ -10,8 +10,9 @@ import pathlib
 import numpy as np
 import pytest
 
+from trainer import errors
 from trainer.serving import predict as predict_lib
-from trainer.serving import predictor, rest
+from trainer.serving import predictor, tf_serving
 
 FOLDERS = sorted((pathlib.Path(__file__).parent / "exports").iterdir())
 
@@ -50,9 +51,8 @@ def test_a_file_of_features(export, tmp_path):
 def test_requests_of_a_server(export, model):
   _, golden = export
   body = json.dumps({"inputs": golden["inputs"]}).encode()
-  request = rest.predict_request(body, model.loaded)
-  assert request.signature == "serving_default"
-  signatures = [name for name in rest._signatures(model.loaded) if name != "serving_default"]
-  assert signatures == (
-    ["from_bytes", "from_examples"] if model.loaded.decoders else ["from_examples"]
-  )
+  call = tf_serving.read_predict(body, model.loaded)
+  assert call.signature == "serving_default"
+  others = "from_bytes, from_examples" if model.loaded.decoders else "from_examples"
+  with pytest.raises(errors.InputError, match=f"expected one of {others}, serving_default"):
+    tf_serving.read_predict(b'{"signature_name": "x"}', model.loaded)

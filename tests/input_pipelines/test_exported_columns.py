@@ -4,7 +4,6 @@ The clients are `trainer.predict`, the server, and TensorFlow alone in a process
 Octet. The rows have missing values, and categories and words that the training does not know.
 """
 
-import asyncio
 import csv
 import json
 import subprocess
@@ -17,7 +16,7 @@ import trainer
 from input_pipelines import tabular, text_lines
 from models import tabular_mlp, transformer_classifier
 from trainer.serving import predict as predict_lib
-from trainer.serving import predictor, service
+from trainer.serving import predictor, tf_serving
 
 SCHEMA = {"mean age": "number", "job": "category", "year": "number", "won": "label"}
 JOBS = ["cook", "smith", "", "007", "7"]
@@ -129,13 +128,11 @@ def by_server(path, test):
   for row in rows:
     row.pop("won", row.pop("label", None))
     row.update({name: None if row[name] in ("", "NA") else float(row[name]) for name in numbers})
-  served = service.Service(predictor.Predictor(path, "tensorflow"), reload_secs=0)
-  try:
-    body = json.dumps({"signature_name": "from_raw", "instances": rows}).encode()
-    answer = json.loads(asyncio.run(served.predict(body)))
-  finally:
-    served.close()
-  return [each["probabilities"] for each in answer["predictions"]]
+  body = json.dumps({"signature_name": "from_raw", "instances": rows}).encode()
+  loaded = predictor.Predictor(path, "tensorflow").loaded
+  call = tf_serving.read_predict(body, loaded)
+  answer = call.write(loaded.engines[call.signature].predict_batch(call.features))
+  return [each["probabilities"] for each in json.loads(answer.content)["predictions"]]
 
 
 @pytest.mark.parametrize("case", [table_case, text_case])

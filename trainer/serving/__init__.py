@@ -1,9 +1,13 @@
 """Predicts with an export: for files (`predict`), and for requests of clients (`serve`).
 
-`loaded_model` and `predictor` run the export. `examples`, `features` and `results` read and write
-files. `service` answers bodies of requests by `rest` and `batching`; `catalogue` has all models of
-a server, which `served_names` reads from flags. `server` has the paths, over `access`, `bodies`,
-`connections`, `refusals`, `request_ids`, `measurements` and `page`.
+`predictor` runs an export; `loading` makes its `loaded_model`, which checks features by `arrays`.
+For files, `examples`, `features` and `raw_values` read them, and `results` writes the predictions.
+
+For clients, a protocol (`tf_serving`, `open_inference`) turns the body of a request into a call of
+the model (`calls`), and its `_routes` have the paths. `posts` answers with a `service`, which runs
+calls in batches (`batching`). `catalogue` has the models of a server, which `served_names` reads
+from flags. `server` joins all paths, over `access`, `bodies`, `connections`, `refusals`,
+`request_ids`, `measurements` and `page`.
 """
 
 __all__ = [

@@ -3,10 +3,24 @@
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from trainer.serving import measurements, predictor, refusals
+from trainer.serving import predictor, refusals
+from trainer.serving.loaded_model import LoadedModel
+from trainer.serving.measurements import Measurements
 from trainer.serving.service import Service
+
+
+class Found(NamedTuple):
+  """The version of a model that answers a request.
+
+  Attributes:
+    service: runs it.
+    loaded: the version. A newer export may take its place in the service meanwhile.
+  """
+
+  service: Service
+  loaded: LoadedModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,10 +29,12 @@ class Catalogue:
 
   Attributes:
     newest: name → the model, which takes newer exports.
+    measurements: of all models.
     labelled: (name, label) → a version of that model, which stays as it is.
   """
 
   newest: Mapping[str, Service]
+  measurements: Measurements
   labelled: Mapping[tuple[str, str], Service] = dataclasses.field(default_factory=dict)
 
   def start(self) -> None:
@@ -38,8 +54,8 @@ class Catalogue:
       are = "is" if len(self.newest) == 1 else "are"
       raise refusals.NotFoundError(f"There is no model {name[:50]!r} here; there {are} {there}.")
 
-  def find(self, name: str, version: str | None = None, label: str | None = None) -> Service:
-    """Returns the model that a path names.
+  def find(self, name: str, version: str | None = None, label: str | None = None) -> Found:
+    """Finds the model that a path names.
 
     Args:
       name: of the model.
@@ -55,30 +71,32 @@ class Catalogue:
         raise refusals.NotFoundError(
           f"No version of {name!r} has the label {label[:50]!r} (--version_label)."
         )
-      return self.labelled[name, label]
+      return _found(self.labelled[name, label])
     if version is None:
-      return self.newest[name]
-    loaded = {one.predictor.loaded.version: one for one in self._of(name)}
-    if version not in loaded:
+      return _found(self.newest[name])
+    found = {each.loaded.version: each for each in map(_found, self._of(name))}
+    if version not in found:
       raise refusals.NotFoundError(
-        f"Version {version[:50]} is not loaded; {', '.join(loaded)} "
-        f"{'is' if len(loaded) == 1 else 'are'}."
+        f"Version {version[:50]} is not loaded; {', '.join(found)} "
+        f"{'is' if len(found) == 1 else 'are'}."
       )
-    return loaded[version]
+    return found[version]
 
-  def status(self, name: str, version: str | None = None, label: str | None = None) -> dict:
-    """Returns which versions are loaded, as TensorFlow Serving tells it."""
+  def versions(self, name: str) -> list[LoadedModel]:
+    """Returns the loaded versions of a model, each once.
+
+    Raises:
+      NotFoundError: there is no such model.
+    """
     self.require(name)
-    asked = version is not None or label is not None
-    services = [self.find(name, version, label)] if asked else list(self._of(name))
-    states: dict[str, Any] = {one.predictor.loaded.version: one.status() for one in services}
-    return {"model_version_status": list(states.values())}
+    loaded = [service.predictor.loaded for service in self._of(name)]
+    return list({each.version: each for each in loaded}.values())
 
-  def measurements(self) -> str:
-    """Returns the measurements of all models in Prometheus's text format."""
-    return measurements.text(
-      {name: (one.measurements, one.predictor.loaded.version) for name, one in self.newest.items()}
-    )
+  def measure(self, accept: str) -> tuple[bytes, str]:
+    """Returns (content, content type) of the measurements, see `Measurements.expose`."""
+    for name, service in self.newest.items():
+      self.measurements.set_version(name, service.predictor.loaded.version)
+    return self.measurements.expose(accept)
 
   def _of(self, name: str) -> Iterator[Service]:
     # The newest comes last, so that it answers where a labelled version is the newest too.
@@ -88,6 +106,10 @@ class Catalogue:
   def _all(self) -> Iterator[Service]:
     yield from self.labelled.values()
     yield from self.newest.values()
+
+
+def _found(service):
+  return Found(service, service.predictor.loaded)
 
 
 def load(
@@ -108,14 +130,15 @@ def load(
     InputError: an export is not there.
     SettingError, ExportError: the engine cannot run it.
   """
+  measurements = Measurements(folders)
 
   def load_one(name, source, **options):
-    return Service(predictor.Predictor(source, **predictor_settings), name, **options)
+    return Service(predictor.Predictor(source, **predictor_settings), name, measurements, **options)
 
   newest = {name: load_one(name, folder, **settings) for name, folder in folders.items()}
   labelled = {}
   for (name, label), version in labels.items():
-    # One version stays, so there is nothing to reload. The figures are those of the model.
-    options = {**settings, "reload_secs": 0, "measurements": newest[name].measurements}
+    # One version stays, so there is nothing to reload.
+    options = {**settings, "reload_secs": 0}
     labelled[name, label] = load_one(name, os.path.join(folders[name], version), **options)
-  return Catalogue(newest, labelled)
+  return Catalogue(newest, measurements, labelled)

@@ -1,6 +1,6 @@
 """A model in memory: what runs it, what it takes, how its files are decoded.
 
-loaded = load("out/digits/export/1732283000", name="auto", batch_sizes=(1, 128))
+loaded = loading.load("out/digits/export/1732283000", name="auto", batch_sizes=(1, 128))
 loaded.engine.predict_batch(loaded.check({"image": images}))["probabilities"]
 """
 
@@ -13,22 +13,11 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from trainer import errors
-from trainer.io import files, storage
-from trainer.outputs import description as description_lib
-from trainer.outputs import (
-  engines,
-  preprocessing,
-  random_inputs,
-  served_inputs,
-  signatures,
-  warm_up,
-)
-from trainer.outputs.engines import Engine  # the field `engines` hides the module
+from trainer.outputs.engines import Engine
 from trainer.outputs.preprocessing import FROM_BYTES, FROM_RAW
-from trainer.serving import raw_values
+from trainer.serving import arrays, raw_values
 
 DEFAULT = "serving_default"
 
@@ -112,7 +101,7 @@ class LoadedModel:
       return self.decoders[feature](tf.constant(encoded, tf.string, [len(encoded)])).numpy()
     except tf.errors.OpError as error:
       what = re.sub(r"\{\{function_node [^}]*\}\}|\[\[.*|\[Op:.*", "", error.message, flags=re.S)
-      raise errors.InputError(f"It cannot be decoded: {_short(what.strip())}") from error
+      raise errors.InputError(f"It cannot be decoded: {arrays.shorten(what.strip())}") from error
 
   def check(self, features: Mapping[str, Any], signature: str = DEFAULT) -> dict[str, np.ndarray]:
     """Features as arrays of the right types and shapes.
@@ -139,8 +128,8 @@ class LoadedModel:
         + (f"{missing[0]!r} is missing." if missing else f"it knows no {unknown[0]!r}.")
         + (of_raw if self.raw and signature == DEFAULT else "")
       )
-    arrays = {name: _array(name, features[name], spec) for name, spec in inputs.items()}
-    sizes = {name: len(array) for name, array in arrays.items()}
+    made = {name: arrays.make(name, features[name], spec) for name, spec in inputs.items()}
+    sizes = {name: len(array) for name, array in made.items()}
     if len(set(sizes.values())) > 1:
       shown = ", ".join(f"{size} of {name}" for name, size in sizes.items())
       raise errors.InputError(
@@ -148,139 +137,4 @@ class LoadedModel:
       )
     if not next(iter(sizes.values()), 1):
       raise errors.InputError("There is no example.")
-    return arrays
-
-
-def _short(line):
-  return line if len(line) <= 200 else line[:199] + "…"
-
-
-def _array(name, value, spec):
-  dtype, shape = spec["dtype"], spec["shape"]
-  text = dtype == "string"
-  wanted = f"{dtype}{['n' if size is None else size for size in shape or [None]]}".replace("'", "")
-  try:
-    array = np.asarray(value, object if text else None)
-    if not text:
-      if array.dtype.kind not in "fiubV":
-        raise ValueError(f"it has {array.dtype.name} values")
-      target = tf.as_dtype(dtype).as_numpy_dtype
-      # NaN and numbers beyond the type are found below, or are legal: no warning of numpy.
-      with np.errstate(invalid="ignore", over="ignore"):
-        converted = array.astype(target, copy=False)
-      if array.dtype.kind in "fV" and tf.as_dtype(dtype).is_integer:
-        wrong = np.argwhere(array != converted)
-        if len(wrong):
-          place = [int(index) for index in wrong[0]]
-          raise ValueError(f"it has values that are no integers, {array[tuple(place)]} at {place}")
-      array = converted
-  except (ValueError, TypeError, OverflowError) as error:
-    raise errors.InputError(
-      f"The feature {name!r} must be {wanted}: {_short(str(error))}."
-    ) from error
-  if not tf.TensorShape(shape).is_compatible_with(array.shape) or not array.ndim:
-    raise errors.InputError(
-      f"The feature {name!r} must be {wanted}; its shape is {list(array.shape)}."
-    )
-  return array
-
-
-def load(path: str, **settings: Any) -> LoadedModel:
-  """Loads an export, and runs what its first requests would have to wait for.
-
-  Args:
-    path: of the SavedModel.
-    **settings: of `engines.load`, for serving_default; other signatures run in TensorFlow.
-
-  Raises:
-    InputError: there is no such export, or it has no serving_default.
-    SettingError, ExportError: the engine cannot run it.
-  """
-  described = description_lib.read(path)
-  if DEFAULT not in described["signatures"]:
-    raise errors.InputError(
-      f"{path} has no signature {DEFAULT!r}; it has {', '.join(described['signatures']) or 'none'}."
-    )
-  made = {DEFAULT: engines.load(path, **settings)}
-  for signature in _other_signatures(described):
-    made[signature] = engines.load(path, "tensorflow", signature=signature)
-  loaded = LoadedModel(path, described, made, *_preprocessing(path, described))
-  if loaded.for_users not in made:
-    made[loaded.for_users] = _UsersEngine(loaded)
-  _warm_up(loaded)
-  logging.info("Loaded %s with the engine %s", path, loaded.engine.name)
-  return loaded
-
-
-class _UsersEngine(engines.Engine):
-  """Makes features of what users have, all of a batch in one call, and runs serving_default."""
-
-  def __init__(self, loaded: LoadedModel) -> None:
-    self.loaded, self.name = loaded, loaded.engine.name
-
-  def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    loaded = self.loaded
-    if loaded.preprocess is not None:
-      return loaded.engine.predict_batch(loaded.preprocess(features))
-    decoded = {name: loaded.decode(name, list(features[name])) for name in loaded.decoders}
-    return loaded.engine.predict_batch({**features, **decoded})
-
-
-def _other_signatures(described):
-  """Those of the model itself beside serving_default, and not what an export has beside them."""
-  found = described["signatures"]
-  default = found[DEFAULT]["inputs"]
-  added = {signatures.FROM_EXAMPLES, signatures.CLASSIFY}
-  if described["decodes"]:
-    added.add(FROM_BYTES)
-  if described.get("raw", {}):
-    added.add(FROM_RAW)
-  return [
-    name
-    for name, parts in found.items()
-    if name != DEFAULT and (name not in added or parts["inputs"] == default)
-  ]
-
-
-def _warm_up(loaded):
-  """Runs the export's own warm-up requests, or one that is made up.
-
-  A first call compiles, and no user shall wait for it.
-  """
-  requests = warm_up.read(loaded.path)
-  if not requests:
-    specs = {name: tf.TensorSpec(one["shape"], one["dtype"]) for name, one in loaded.inputs.items()}
-    features = random_inputs.make(specs, examples=1)
-    requests = [] if features is None else [(DEFAULT, features)]
-  for signature, inputs in requests:
-    if signature in loaded.engines:
-      loaded.engines[signature].predict_batch(inputs)
-
-
-def _preprocessing(path, described):
-  """Returns the decoders and the function `preprocess` of a LoadedModel."""
-  if not described["decodes"] and not described.get("raw", {}):
-    return {}, None
-  with files.plain_path(path) as plain:
-    model = storage.retry("load the model", path, lambda: tf.saved_model.load(plain))
-  inputs = described["signatures"][DEFAULT]["inputs"]
-
-  def batch(name):
-    spec = tf.TensorSpec(inputs[name]["shape"], inputs[name]["dtype"])
-    decode = tf.function(
-      lambda encoded: preprocessing.decode(model.decoders[name], encoded, spec),
-      input_signature=[tf.TensorSpec([None], tf.string)],
-      autograph=False,
-    )
-    return decode.get_concrete_function()
-
-  def preprocess(columns):
-    # The function takes the columns by the names that they have in a table.
-    received = {
-      name: tf.constant(columns[each["input"]]) for name, each in described["raw"].items()
-    }
-    made = model.preprocess(received)
-    return {served_inputs.input_name(name): tensor.numpy() for name, tensor in made.items()}
-
-  decoders = {name: batch(name) for name in described["decodes"]}
-  return decoders, preprocess if described.get("raw", {}) else None
+    return made

@@ -1,4 +1,4 @@
-"""Measurements of a server's models, in the text format of Prometheus.
+"""Measurements of a server's models, for Prometheus.
 
     octet_requests_total{model="cats",verb="predict",code="200"} 12
     octet_request_seconds_bucket{model="cats",le="0.005"} 11    from its headers to its answer
@@ -6,109 +6,85 @@
     octet_model_version{model="cats"} 1732283000
     octet_reload_failures_total{model="cats"} 0
 
-The text format: https://prometheus.io/docs/instrumenting/exposition_formats/
+The process's own metrics, such as process_resident_memory_bytes, come with them. prometheus_client
+is in the extra [serve].
 """
 
-import bisect
-import collections
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 _EXAMPLES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _NOT_ARRIVED = (408, 499)  # too slow, hung up
-_TYPES = {
-  "octet_requests_total": "counter",
-  "octet_request_seconds": "histogram",
-  "octet_batch_examples": "histogram",
-  "octet_model_version": "gauge",
-  "octet_reload_failures_total": "counter",
-}
-
-
-class Histogram:
-  """Counts values in buckets.
-
-  Args:
-    bounds: upper bounds of the buckets, in rising order. A last bucket has no bound.
-  """
-
-  def __init__(self, bounds: Sequence[float]) -> None:
-    self._bounds = bounds
-    self._counts = [0] * (len(bounds) + 1)
-    self._sum = 0.0
-
-  def add(self, value: float) -> None:
-    """Counts a value."""
-    self._counts[bisect.bisect_left(self._bounds, value)] += 1
-    self._sum += value
-
-  def lines(self, name: str, label: str) -> list[str]:
-    """Returns the histogram in Prometheus's text format; label is as 'model="cats"'."""
-    # A bucket of Prometheus counts all values up to its bound, those of earlier buckets included.
-    total, lines = 0, []
-    for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
-      total += count
-      lines.append(f'{name}_bucket{{{label},le="{bound}"}} {total}')
-    return [*lines, f"{name}_sum{{{label}}} {self._sum:.9g}", f"{name}_count{{{label}}} {total}"]
 
 
 class Measurements:
-  """The measurements of a model. Threads may call the methods at the same time."""
-
-  def __init__(self) -> None:
-    self._lock = threading.Lock()
-    self._requests: collections.Counter[tuple[str, int]] = collections.Counter()
-    self._seconds = Histogram(_SECONDS)
-    self._examples = Histogram(_EXAMPLES)
-    self._reload_failures = 0
-
-  def add_request(self, verb: str, code: int, seconds: float) -> None:
-    """Counts an answered request: what it asked for, its HTTP status, and its duration."""
-    with self._lock:
-      self._requests[verb, code] += 1
-      # How long a client took to send nothing says nothing about the server.
-      if code not in _NOT_ARRIVED:
-        self._seconds.add(seconds)
-
-  def add_batch(self, examples: int) -> None:
-    """Counts a call of the model with this number of examples."""
-    with self._lock:
-      self._examples.add(examples)
-
-  def add_reload_failure(self) -> None:
-    """Counts a newer export that could not be loaded."""
-    with self._lock:
-      self._reload_failures += 1
-
-  def lines(self, metric: str, model: str, version: str) -> list[str]:
-    """Returns the lines of a metric of _TYPES; version is the loaded model's."""
-    label = f'model="{model}"'
-    with self._lock:
-      if metric == "octet_requests_total":
-        return [
-          f'{metric}{{{label},verb="{verb}",code="{code}"}} {count}'
-          for (verb, code), count in sorted(self._requests.items())
-        ]
-      if metric == "octet_request_seconds":
-        return self._seconds.lines(metric, label)
-      if metric == "octet_batch_examples":
-        return self._examples.lines(metric, label)
-      if metric == "octet_model_version":
-        return [f"{metric}{{{label}}} {version}"] if version.isdigit() else []
-      return [f"{metric}{{{label}}} {self._reload_failures}"]
-
-
-def text(measured: Mapping[str, tuple[Measurements, str]]) -> str:
-  """Returns all measurements in Prometheus's text format.
+  """The measurements of a server's models. Threads may call the methods at the same time.
 
   Args:
-    measured: name of a model → its measurements, and the version that is loaded.
+    models: the names of the models.
   """
-  lines = []
-  for metric, kind in _TYPES.items():
-    lines.append(f"# TYPE {metric} {kind}")  # once, before the lines of all models
-    for model, (measurements, version) in measured.items():
-      lines += measurements.lines(metric, model, version)
-  return "\n".join(lines) + "\n"
+
+  def __init__(self, models: Iterable[str]) -> None:
+    import prometheus_client as prometheus
+
+    # Not the library's global registry: a process may have several servers, as the tests do.
+    self._registry = prometheus.CollectorRegistry()
+    into = {"registry": self._registry}
+    self._requests = prometheus.Counter(
+      "octet_requests", "Answered requests.", ["model", "verb", "code"], **into
+    )
+    self._seconds = prometheus.Histogram(
+      "octet_request_seconds",
+      "Seconds from the headers of a request to its answer.",
+      ["model"],
+      buckets=_SECONDS,
+      **into,
+    )
+    self._examples = prometheus.Histogram(
+      "octet_batch_examples",
+      "Examples in a call of the model.",
+      ["model"],
+      buckets=_EXAMPLES,
+      **into,
+    )
+    self._versions = prometheus.Gauge(
+      "octet_model_version", "The loaded version.", ["model"], **into
+    )
+    self._reload_failures = prometheus.Counter(
+      "octet_reload_failures", "Newer exports that could not be loaded.", ["model"], **into
+    )
+    prometheus.ProcessCollector(**into)
+    for model in models:
+      for metric in (self._seconds, self._examples, self._reload_failures):
+        metric.labels(model)  # a series that begins at its first event hides that event from rate()
+
+  def add_request(self, model: str, verb: str, code: int, seconds: float) -> None:
+    """Counts an answered request: what it asked for, its HTTP status, and its duration."""
+    self._requests.labels(model, verb, code).inc()
+    # How long a client took to send nothing says nothing about the server.
+    if code not in _NOT_ARRIVED:
+      self._seconds.labels(model).observe(seconds)
+
+  def add_batch(self, model: str, examples: int) -> None:
+    """Counts a call of the model with this number of examples."""
+    self._examples.labels(model).observe(examples)
+
+  def add_reload_failure(self, model: str) -> None:
+    """Counts a newer export that could not be loaded."""
+    self._reload_failures.labels(model).inc()
+
+  def set_version(self, model: str, version: str) -> None:
+    """Sets the loaded version, if it is a number: a SavedModel's folder may have another name."""
+    if version.isdigit():
+      self._versions.labels(model).set(int(version))
+
+  def expose(self, accept: str) -> tuple[bytes, str]:
+    """Returns (content, content type) of all measurements, in a format of Prometheus.
+
+    Args:
+      accept: the header Accept of the request, which names the formats that the client takes.
+    """
+    from prometheus_client import exposition
+
+    encode, content_type = exposition.choose_encoder(accept)
+    return encode(self._registry), content_type

@@ -1,8 +1,13 @@
-"""The HTML page of a model, on which one tries it with an image, a text or a row; and the list."""
+"""The HTML page of a model, on which people try it with an image, a text or a row; and the list."""
 
 from collections.abc import Sequence
+from typing import Any
 
+from trainer.outputs.preprocessing import FROM_BYTES
 from trainer.plot import html_page
+from trainer.serving.loaded_model import LoadedModel
+
+_ABOUT = ("model", "global_step", "exported", "class_names", "metrics", "decodes", "versions")
 
 
 def html(name: str) -> str:
@@ -13,3 +18,17 @@ def html(name: str) -> str:
 def index(names: Sequence[str]) -> str:
   """Returns a page with a link to the page of each model."""
   return html_page.render("serving/index.html", title="Octet", names=names)
+
+
+def about(loaded: LoadedModel) -> dict[str, Any]:
+  """Returns what the page shows of a model."""
+  # The page can send one image, so the model must take an image and nothing else.
+  takes_image = list(loaded.decoders) == list(loaded.inputs) and len(loaded.inputs) == 1
+  has_bytes = FROM_BYTES in loaded.description["signatures"]
+  return {
+    **{key: loaded.description.get(key) for key in _ABOUT},
+    "raw": loaded.raw,
+    "engine": loaded.engine.name,
+    "version": loaded.version,
+    "image": next(iter(loaded.inputs)) if takes_image and has_bytes else None,
+  }

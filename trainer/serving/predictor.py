@@ -20,7 +20,7 @@ import numpy as np
 from trainer import errors
 from trainer.io import storage
 from trainer.outputs import description, engines, numbered_exports
-from trainer.serving import loaded_model
+from trainer.serving import loaded_model, loading
 
 if TYPE_CHECKING:
   from trainer.hooks.estimator_protocol import Estimator
@@ -79,7 +79,7 @@ class Predictor:
       name=engine, batch_sizes=tuple(batch_sizes), precision=precision, threads=threads
     )
     self._loading = threading.Lock()
-    self._loaded = loaded_model.load(newest_export(self._source), **self._settings)
+    self._loaded = loading.load(newest_export(self._source), **self._settings)
 
   @classmethod
   def of_checkpoint(
@@ -133,5 +133,5 @@ class Predictor:
       path = newest_export(self._source)
       if path == self._loaded.path:
         return False
-      self._loaded = loaded_model.load(path, **self._settings)
+      self._loaded = loading.load(path, **self._settings)
       return True

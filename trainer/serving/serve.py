@@ -94,10 +94,14 @@ def serve(
 
 
 def _require_server():
-  missing = [module for module in ("fastapi", "uvicorn") if not importlib.util.find_spec(module)]
+  missing = [
+    module
+    for module in ("fastapi", "prometheus_client", "uvicorn")
+    if not importlib.util.find_spec(module)
+  ]
   if missing:
     raise errors.SettingError(
-      f"trainer.serve needs {' and '.join(missing)}: `{installation.command('serve')}` brings it."
+      f"trainer.serve needs {', '.join(missing)}: `{installation.command('serve')}` brings it."
     )
 
 

@@ -1,11 +1,11 @@
-"""Serves the newest export of a folder, with TensorFlow Serving's REST paths and a page to try it.
+"""Serves the newest export of a folder: two REST protocols, and a page to try the model.
 
   python -m trainer.serve --export_base=out/cifar10/export --name=cifar10
   python -m trainer.serve --model=cats=out/cats/export --model=dogs=out/dogs/export
   curl http://127.0.0.1:8501/v1/models/cifar10/metadata
 
-When a newer export appears, the server loads it and switches without losing a request. Ctrl-C ends
-the server.
+The protocols are TensorFlow Serving's (/v1) and the Open Inference Protocol (/v2). When a newer
+export appears, the server loads it and switches without losing a request. Ctrl-C ends the server.
 """
 
 from absl import flags

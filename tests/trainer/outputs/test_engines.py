@@ -3,6 +3,8 @@
 import concurrent.futures
 import importlib.util
 import re
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from tests.trainer.serving import exported as exported_lib
 from trainer import errors
 from trainer.cli import installation
 from trainer.outputs import engines
-from trainer.outputs.engines import choose, engine, measuring
+from trainer.outputs.engines import choose, engine, measuring, tflite_engine
 
 HAS = {"onnx": "onnxruntime", "openvino": "openvino", "openvino_parts": "openvino"}
 
@@ -206,6 +208,23 @@ def test_an_engine_that_is_not_installed(monkeypatch):
     errors.SettingError, match=f"needs no_such_package: `{re.escape(installation.command('onnx'))}`"
   ):
     engines.check_name("onnx")
+
+
+def test_which_interpreter_runs_tensorflow_lite(monkeypatch):
+  package = types.SimpleNamespace(Interpreter=object())
+  found = importlib.util.find_spec
+  there = {"ai_edge_litert": None}
+  monkeypatch.setattr(
+    importlib.util, "find_spec", lambda name: there[name] if name in there else found(name)
+  )
+  assert tflite_engine.find_interpreter() is tf.lite.Interpreter
+  monkeypatch.delattr(tf.lite, "Interpreter")
+  with pytest.raises(errors.SettingError, match=re.escape(installation.command("litert"))):
+    tflite_engine.find_interpreter()
+  there["ai_edge_litert"] = True
+  monkeypatch.setitem(sys.modules, "ai_edge_litert", types.SimpleNamespace(interpreter=package))
+  monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", package)
+  assert tflite_engine.find_interpreter() is package.Interpreter
 
 
 def test_what_is_no_export(tmp_path):

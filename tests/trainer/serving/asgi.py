@@ -4,7 +4,7 @@ import asyncio
 import json
 import types
 
-from trainer.serving import bodies, catalogue, measurements, server
+from trainer.serving import bodies, calls, catalogue, measurements, server
 
 PREDICT = "/v1/models/pets:predict"
 
@@ -15,7 +15,6 @@ class Service:
   def __init__(self, name="pets", error=None, version="1", answer=None):
     self.name, self._error, self._answer = name, error, answer
     self.predictor = types.SimpleNamespace(loaded=types.SimpleNamespace(version=version))
-    self.measurements = measurements.Measurements()
 
   def start(self):
     pass
@@ -23,28 +22,17 @@ class Service:
   def close(self):
     pass
 
-  async def predict(self, body, version=None):
-    del version
+  async def run(self, read, body, loaded):
+    del read, loaded
     if self._error:
       raise self._error
-    return self._answer or body
-
-  classify = predict
-
-  def status(self):
-    return {"version": self.predictor.loaded.version}
-
-  def metadata(self):
-    return {"found": 1 // 0}
-
-  def about(self):
-    return {"answer": (self._answer or b"").decode()}
+    return calls.Answer(self._answer or body)
 
 
 def app(*services, labelled=None, max_bytes=1 << 20, read_secs=30.0, **options):
   """Returns the app of services, {(name, label): service}, or of a Service alone."""
   newest = {service.name: service for service in services or [Service()]}
-  models = catalogue.Catalogue(newest, labelled or {})
+  models = catalogue.Catalogue(newest, measurements.Measurements(newest), labelled or {})
   return server.make_app(models, bodies.Limits(max_bytes, read_secs), **options)
 
 

@@ -10,6 +10,7 @@ from trainer.cli import command
 from trainer.serving import access, refusals
 
 pytest.importorskip("fastapi", reason="needs the extra [serve]")
+pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 
 
 def test_a_failure_names_its_request_and_the_log_has_the_traceback(caplog):
@@ -22,14 +23,15 @@ def test_a_failure_names_its_request_and_the_log_has_the_traceback(caplog):
   (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
   lines = command.LineFormatter().format(record)
   assert f"The request {identity} failed." in lines.splitlines()[0]
-  assert "in predict" in lines
+  assert "in run" in lines
   assert lines.endswith("ZeroDivisionError: by nought")
 
 
 def test_a_failure_of_a_get_too(caplog):
+  # The model of this service has no description.
   status, headers, told = asgi.refused(asgi.app(), method="GET", path="/v1/models/pets/metadata")
   assert (status, headers["x-request-id"] in told) == (500, True)
-  assert "ZeroDivisionError" in command.LineFormatter().format(caplog.records[-1])
+  assert "AttributeError" in command.LineFormatter().format(caplog.records[-1])
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,9 @@ def test_the_id_that_a_client_gives(given, kept):
     ("GET", "/v1/models/pets/versions/3:predict", 405, "POST"),
     ("POST", "/v1/models/pets", 405, "GET"),
     ("GET", "/v1/models/pets:regress", 404, None),
+    ("GET", "/v2/models/pets/infer", 405, "POST"),
+    ("GET", "/v2/models/pets/unload", 404, None),
+    ("GET", "/v2/models/cat", 404, None),
     ("GET", "/nowhere", 404, None),
     ("GET", "/v1/models/cat", 404, None),
   ],

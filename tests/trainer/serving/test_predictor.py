@@ -15,7 +15,7 @@ from tests.trainer import programs
 from tests.trainer.serving import exported as exported_lib
 from trainer import errors
 from trainer.outputs import engines
-from trainer.serving import catalogue, loaded_model, rest
+from trainer.serving import catalogue, loaded_model, tf_serving
 from trainer.serving import predictor as predictor_lib
 
 
@@ -209,14 +209,13 @@ def test_other_signatures_of_the_models_own(tmp_path):
     made.predict_batch({"x": x}, signature="tripled")
   loaded = made.loaded
   body = json.dumps({"signature_name": "doubled", "instances": x.tolist()}).encode()
-  request = rest.predict_request(body, loaded)
-  answer = rest.predict_answer(
-    request, loaded.engines[request.signature].predict_batch(request.features)
-  )
-  np.testing.assert_allclose(json.loads(answer)["predictions"], found["twice"], rtol=1e-6)
+  call = tf_serving.read_predict(body, loaded)
+  answer = call.write(loaded.engines[call.signature].predict_batch(call.features))
+  np.testing.assert_allclose(json.loads(answer.content)["predictions"], found["twice"], rtol=1e-6)
 
 
 def test_a_labelled_version_stays_when_a_newer_export_comes(trained, tmp_path):
+  pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
   for version in ("1", "2"):
     shutil.copytree(trained[1], tmp_path / version)
   settings = dict(engine="tensorflow", batch_sizes=(1,))
@@ -224,12 +223,11 @@ def test_a_labelled_version_stays_when_a_newer_export_comes(trained, tmp_path):
   models = catalogue.load({"pets": str(tmp_path)}, labels, settings, max_batch=4)
   try:
     shutil.copytree(trained[1], tmp_path / "3")
-    for service in (models.find("pets"), models.find("pets", label="stable")):
-      service.reload()
-    found = [one["version"] for one in models.status("pets")["model_version_status"]]
-    assert found == ["1", "3"]
-    assert models.find("pets", "1") is models.find("pets", label="stable")
-    assert models.find("pets", "1").measurements is models.find("pets").measurements
+    for found in (models.find("pets"), models.find("pets", label="stable")):
+      found.service.reload()
+    assert [loaded.version for loaded in models.versions("pets")] == ["1", "3"]
+    assert models.find("pets", "1") == models.find("pets", label="stable")
+    assert models.find("pets", "1").service.measurements is models.measurements
     with pytest.raises(errors.InputError, match="There is no export in"):
       catalogue.load({"pets": str(tmp_path)}, {("pets", "x"): "9"}, settings)
   finally:

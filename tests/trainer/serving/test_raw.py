@@ -15,7 +15,7 @@ from trainer import errors
 from trainer.outputs import checks
 from trainer.serving import features as features_lib
 from trainer.serving import predict as predict_lib
-from trainer.serving import predictor, rest
+from trainer.serving import predictor, tf_serving
 
 AGES, JOBS = np.array([20.0, np.nan, 40.0, 30.0]), ["cook", "", "smith", "cook"]
 COLUMNS = {"mean age": AGES, "job": JOBS}
@@ -144,11 +144,11 @@ def test_what_a_line_lacks_is_named_with_the_columns_that_users_know(saved_model
 def test_requests(age, loaded):
   rows = [{age: 20, "job": "cook"}, {age: None, "job": 7}]
   body = {"signature_name": "from_raw", "instances": rows}
-  request = rest.predict_request(json.dumps(body).encode(), loaded)
+  request = tf_serving.read_predict(json.dumps(body).encode(), loaded)
   found = loaded.engines[request.signature].predict_batch(request.features)
   expected = wanted([20.0, np.nan], ["cook", "7"])
   np.testing.assert_allclose(found["probabilities"], expected, atol=1e-6)
-  classified = rest.classify_request(json.dumps({"examples": rows}).encode(), loaded)
+  classified = tf_serving.read_classify(json.dumps({"examples": rows}).encode(), loaded)
   assert classified.signature == "from_raw"
   np.testing.assert_array_equal(classified.features["job"], ["cook", "7"])
 
@@ -165,12 +165,12 @@ def test_requests(age, loaded):
 def test_requests_that_cannot_be_used(row, message, loaded):
   body = json.dumps({"signature_name": "from_raw", "instances": [row]}).encode()
   with pytest.raises(errors.InputError, match=message):
-    rest.predict_request(body, loaded)
+    tf_serving.read_predict(body, loaded)
 
 
 def test_columns_for_another_signature(loaded):
   with pytest.raises(errors.InputError, match="Its signature from_raw takes mean age, job"):
-    rest.predict_request(b'{"instances": [{"mean age": 20, "job": "cook"}]}', loaded)
+    tf_serving.read_predict(b'{"instances": [{"mean age": 20, "job": "cook"}]}', loaded)
 
 
 def test_a_text_that_must_be_there(tmp_path):

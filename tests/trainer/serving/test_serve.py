@@ -50,6 +50,7 @@ def test_mistakes(settings, message, monkeypatch):
     monkeypatch.setattr(serve_lib.importlib.util, "find_spec", lambda name: True)
   else:
     pytest.importorskip("fastapi", reason="needs the extra [serve]")
+    pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
     pytest.importorskip("uvicorn", reason="needs the extra [serve]")
   with pytest.raises(errors.OctetError, match=message):
     serve_lib.serve(**settings)
@@ -63,6 +64,7 @@ def test_the_extra_that_is_missing(monkeypatch):
 
 def test_imports_are_left_out_of_garbage_collection_and_models_are_not(frozen, monkeypatch):
   pytest.importorskip("fastapi", reason="needs the extra [serve]")
+  pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
   pytest.importorskip("uvicorn", reason="needs the extra [serve]")
   from trainer.serving import catalogue
 
@@ -77,6 +79,7 @@ def test_imports_are_left_out_of_garbage_collection_and_models_are_not(frozen, m
 
 def test_it_answers_and_ends(tmp_path):
   pytest.importorskip("fastapi", reason="needs the extra [serve]")
+  pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
   pytest.importorskip("uvicorn", reason="needs the extra [serve]")
   exported_lib.make(tmp_path)
   command = [

@@ -16,6 +16,9 @@ from trainer.serving import bodies, catalogue, measurements, page, predictor, se
 from trainer.serving import service as service_lib
 
 pytest.importorskip("fastapi", reason="needs the extra [serve]")
+pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
+parser = pytest.importorskip("prometheus_client.parser")
+openmetrics_parser = pytest.importorskip("prometheus_client.openmetrics.parser")
 testclient = pytest.importorskip("starlette.testclient", reason="needs httpx")
 
 URL = "/v1/models/pets"
@@ -30,12 +33,17 @@ def saved_model(tmp_path_factory):
 def served(saved_model):
   """A client of a server."""
   model = predictor.Predictor(os.path.dirname(saved_model), "tensorflow")
-  service = service_lib.Service(model, "pets", reload_secs=0)
-  app = server.make_app(
-    catalogue.Catalogue({"pets": service}), bodies.Limits(max_bytes=1 << 20), access_log=True
-  )
+  _, app = make_app(model, bodies.Limits(max_bytes=1 << 20), access_log=True)
   with testclient.TestClient(app) as client:
     yield client
+
+
+def make_app(model, *arguments, **settings):
+  """Returns (service, app) of a model."""
+  measured = measurements.Measurements(["pets"])
+  service = service_lib.Service(model, "pets", measured, reload_secs=0)
+  models = catalogue.Catalogue({"pets": service}, measured)
+  return service, server.make_app(models, *arguments, **settings)
 
 
 def images(count=2):
@@ -138,7 +146,7 @@ BAD = {
   "numbers for a file": (
     b'{"signature_name": "from_bytes", "instances": [1]}',
     400,
-    "'image' must be files",
+    "'image' must be the bytes of files",
   ),
   "no Example": (
     json.dumps({"signature_name": "from_examples", "instances": [b64(b"\xff")]}),
@@ -199,32 +207,32 @@ def test_what_it_says_of_itself(served, saved_model):
   assert versioned.status_code == 200
 
 
-def test_what_prometheus_reads(served):
+@pytest.mark.parametrize("format", ["text/plain", "application/openmetrics-text"])
+def test_what_prometheus_reads(format, served, saved_model):
   served.post(f"{URL}:predict", content=b"{")
-  answer = served.get("/monitoring/prometheus/metrics")
-  assert answer.headers["content-type"] == measurements.CONTENT_TYPE
-  lines = answer.text.splitlines()
-  for line in lines:
-    assert re.fullmatch(
-      r'# TYPE \w+ (counter|gauge|histogram)|\w+\{model="pets"[\w="+.,]*\} [\d.e+-]+', line
-    )
-  assert any(
-    line.startswith('octet_requests_total{model="pets",verb="predict",code="400"}')
-    for line in lines
-  )
+  assert served.post(f"{URL}:predict", json={"instances": images().tolist()}).status_code == 200
+  path = "/metrics" if format == "text/plain" else "/monitoring/prometheus/metrics"
+  answer = served.get(path, headers={"Accept": f"{format}; version=1.0.0"})
+  assert answer.headers["content-type"].startswith(f"{format};")
+  parse = parser if format == "text/plain" else openmetrics_parser
+  families = {each.name: each for each in parse.text_string_to_metric_families(answer.text)}
 
+  def values(family, name, **labels):
+    samples = [each for each in families[family].samples if each.name == name]
+    return [each.value for each in samples if labels.items() <= each.labels.items()]
 
-def test_buckets_count_all_below_them():
-  histogram = measurements.Histogram((1, 2))
-  for value in (1, 1.5, 7):
-    histogram.add(value)
-  assert histogram.lines("h", 'a="b"') == [
-    'h_bucket{a="b",le="1"} 1',
-    'h_bucket{a="b",le="2"} 2',
-    'h_bucket{a="b",le="+Inf"} 3',
-    'h_sum{a="b"} 9.5',
-    'h_count{a="b"} 3',
-  ]
+  total = "octet_requests_total"
+  (refused,) = values("octet_requests", total, model="pets", verb="predict", code="400")
+  (answered,) = values("octet_requests", total, model="pets", verb="predict", code="200")
+  counts = values("octet_request_seconds", "octet_request_seconds_count", model="pets")
+  assert counts == [sum(values("octet_requests", total))]
+  assert refused >= 1
+  assert answered >= 1
+  batches = values("octet_batch_examples", "octet_batch_examples_bucket", le="+Inf")
+  assert batches >= values("octet_batch_examples", "octet_batch_examples_bucket", le="1.0")
+  version = float(os.path.basename(saved_model))
+  assert values("octet_model_version", "octet_model_version") == [version]
+  assert values("process_resident_memory_bytes", "process_resident_memory_bytes")[0] > 1e6
 
 
 def test_the_page(served):
@@ -238,8 +246,8 @@ def test_the_page(served):
 def test_a_newer_export_and_one_that_cannot_be_used(saved_model, tmp_path, caplog):
   shutil.copytree(saved_model, tmp_path / "1")
   model = predictor.Predictor(str(tmp_path), "tensorflow")
-  service = service_lib.Service(model, "pets", reload_secs=0)
-  with testclient.TestClient(server.make_app(catalogue.Catalogue({"pets": service}))) as client:
+  service, app = make_app(model)
+  with testclient.TestClient(app) as client:
     shutil.copytree(saved_model, tmp_path / "2")
     service.reload()
     assert client.get(URL).json()["model_version_status"][0]["version"] == "2"
@@ -249,4 +257,6 @@ def test_a_newer_export_and_one_that_cannot_be_used(saved_model, tmp_path, caplo
       service.reload()
     assert client.get(URL).json()["model_version_status"][0]["version"] == "2"
     assert client.post(f"{URL}:predict", json={"instances": images().tolist()}).status_code == 200
-    assert 'octet_reload_failures_total{model="pets"} 1' in client.get("/metrics").text  # told once
+    assert (
+      'octet_reload_failures_total{model="pets"} 1.0' in client.get("/metrics").text
+    )  # told once

@@ -9,7 +9,8 @@ Example:
     "onnx"            ONNX Runtime; the extra [onnx]
     "openvino"        OpenVINO, all threads on the same batch; the extra [openvino]
     "openvino_parts"  OpenVINO, each thread with its own part of a batch; the same extra
-    "tflite"          TensorFlow Lite, a part of TensorFlow; one call at a time
+    "tflite"          TensorFlow Lite, by ai-edge-litert (the extra [litert]) or else by TensorFlow;
+                      one call at a time
     "tflite_int8"     the int8 file of an export, see `outputs.runtimes`
     "auto"            the fastest of the first four that are installed. It is measured, because it
                       depends on the model, the processor and the size of the batch

@@ -1,13 +1,21 @@
-"""The engine TensorFlow Lite, which is made for phones and small boards. It can compute in int8."""
+"""The engine TensorFlow Lite, which is made for phones and small boards. It can compute in int8.
+
+TensorFlow announces that tf.lite.Interpreter will leave it for the package ai-edge-litert. So that
+package runs the model where it is installed (the extra [litert]). TensorFlow still converts.
+"""
 
 import contextlib
+import importlib.util
 import os
 import threading
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from trainer import errors
+from trainer.cli import installation
 from trainer.outputs import freezing
 from trainer.outputs.engines import engine
 
@@ -58,6 +66,24 @@ def _silence():
     os.close(kept)
 
 
+def find_interpreter() -> Any:
+  """Returns the class Interpreter of ai-edge-litert where it is installed, else TensorFlow's.
+
+  Raises:
+    SettingError: this TensorFlow has none, and ai-edge-litert is not installed.
+  """
+  if importlib.util.find_spec("ai_edge_litert") is not None:
+    from ai_edge_litert import interpreter
+
+    return interpreter.Interpreter
+  if not hasattr(tf.lite, "Interpreter"):
+    raise errors.SettingError(
+      f"TensorFlow {tf.__version__} runs no TensorFlow Lite models: "
+      f"`{installation.command('litert')}` brings ai-edge-litert, which does."
+    )
+  return tf.lite.Interpreter
+
+
 class TfliteEngine(engine.Engine):
   """Runs a TFLite model, one call at a time.
 
@@ -69,10 +95,10 @@ class TfliteEngine(engine.Engine):
   name = "tflite"
 
   def __init__(self, model: bytes, threads: int | None = None) -> None:
+    make = find_interpreter()
     with _silence():
-      self._interpreter = tf.lite.Interpreter(
-        model_content=model, num_threads=threads or engine.cpu_count()
-      )
+      # The runner uses the interpreter's memory, and does not keep it alive.
+      self._interpreter = make(model_content=model, num_threads=threads or engine.cpu_count())
       self._runner = self._interpreter.get_signature_runner()
     self._lock = threading.Lock()
 
