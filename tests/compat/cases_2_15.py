@@ -174,8 +174,44 @@ def optimized(ns):
   )
 
 
+def train_op(ns, module, **options):
+  """create_train_op: what is updated before the loss, and gradients that are changed."""
+  tf = ns.tf
+  outputs = ns.layers.dense(rows(ns), 3)
+  tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.get_variable("count", []).assign_add(1.0))
+  tf.train.get_or_create_global_step()
+  return getattr(ns.slim, module).create_train_op(
+    tf.reduce_sum(outputs**2), tf.train.MomentumOptimizer(0.1, 0.9), **options
+  )
+
+
+def transformed(ns):
+  training = ns.slim.training
+  clip = training.clip_gradient_norms_fn(1.5)
+  return train_op(
+    ns,
+    "training",
+    transform_grads_fn=lambda pairs: clip(training.multiply_gradients(pairs, {"dense/bias": 3.0})),
+  )
+
+
+def learned(ns):
+  return train_op(
+    ns,
+    "learning",
+    clip_gradient_norm=1.5,
+    gradient_multipliers={"dense/kernel": 0.5},
+    summarize_gradients=True,
+  )
+
+
 CASES = {
   "contrib.optimize_loss": optimized,
+  "contrib.training.create_train_op": transformed,
+  "slim.learning.create_train_op": learned,
+  "slim.max_pool2d of single pixels": lambda ns: ns.slim.max_pool2d(images(ns), [1, 1], stride=2),
+  "max_pooling2d of single pixels": lambda ns: ns.layers.max_pooling2d(images(ns), 1, 3),
+  "average_pooling3d": lambda ns: ns.layers.average_pooling3d(volumes(ns), 2, 1),
   "variance_scaling_initializer": deviations,
   "slim.arg_scope": slim_arg_scopes,
   "slim.avg_pool2d": lambda ns: slim_network(ns, "avg_pool2d", stride=2, padding="SAME"),

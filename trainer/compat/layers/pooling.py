@@ -1,5 +1,6 @@
 """Average and maximum over windows in one, two and three dimensions."""
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -12,7 +13,8 @@ class _Pooling(base.Layer):
   """What poolings have in common."""
 
   rank = 0
-  pool = ""
+  # Not tf.nn.pool, which takes no strides that are longer than the window: ResNets have these.
+  pool: Callable[..., tf.Tensor]
 
   def __init__(
     self,
@@ -29,10 +31,9 @@ class _Pooling(base.Layer):
     self.data_format = data_format
 
   def call(self, inputs: tf.Tensor) -> tf.Tensor:
-    return tf.nn.pool(
+    return self.pool(
       inputs,
       self.pool_size,
-      self.pool,
       self.strides,
       self.padding,
       FORMATS[self.rank][self.data_format == "channels_first"],
@@ -42,34 +43,34 @@ class _Pooling(base.Layer):
 class AveragePooling1D(_Pooling):
   """The average of windows of steps."""
 
-  rank, pool = 1, "AVG"
+  rank, pool = 1, staticmethod(tf.nn.avg_pool)
 
 
 class AveragePooling2D(_Pooling):
   """The average of windows of height and width."""
 
-  rank, pool = 2, "AVG"
+  rank, pool = 2, staticmethod(tf.nn.avg_pool)
 
 
 class AveragePooling3D(_Pooling):
   """The average of windows of depth, height and width."""
 
-  rank, pool = 3, "AVG"
+  rank, pool = 3, staticmethod(tf.nn.avg_pool)
 
 
 class MaxPooling1D(_Pooling):
   """The maximum of windows of steps."""
 
-  rank, pool = 1, "MAX"
+  rank, pool = 1, staticmethod(tf.nn.max_pool)
 
 
 class MaxPooling2D(_Pooling):
   """The maximum of windows of height and width."""
 
-  rank, pool = 2, "MAX"
+  rank, pool = 2, staticmethod(tf.nn.max_pool)
 
 
 class MaxPooling3D(_Pooling):
   """The maximum of windows of depth, height and width."""
 
-  rank, pool = 3, "MAX"
+  rank, pool = 3, staticmethod(tf.nn.max_pool)

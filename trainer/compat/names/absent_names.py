@@ -8,7 +8,6 @@ _TREES = (
   "the package tensorflow-decision-forests, or XGBoost",
 )
 _INSIDE = "it is inside of tensorflow_estimator, not one of tf.estimator's public names."
-_HEADS = (_INSIDE, "the head of tf.estimator, such as estimator.RegressionHead")
 _EXPERIMENTS = (
   "it ran an Estimator of tf.contrib.learn.",
   "estimator.train_and_evaluate with TrainSpec and EvalSpec",
@@ -18,6 +17,17 @@ _RECURRENT = (
   "a model_fn with tf.nn.dynamic_rnn over a cell of tf.nn.rnn_cell",
 )
 _REWRITES = ("it rewrote a graph for a session.", "TPUEstimator, or tf.distribute.TPUStrategy")
+
+_SLIM_LOOPS = (
+  "it ran a session of its own.",
+  "slim.learning.create_train_op in the model_fn of an Estimator",
+)
+_SLIM_DATA = (
+  "it filled queues.",
+  "a tf.data.Dataset of TFRecords, with slim.tfexample_decoder or tf.io.parse_example",
+)
+_PROBABILITY = ("it left for a package of its own.", "the package tensorflow-probability")
+_QUEUES = ("it filled queues.", "tf.data.Dataset")
 
 _LOSSES = ("it moved.", "tf.losses, which take labels in front of predictions")
 _CLUSTERS = (
@@ -49,6 +59,41 @@ TABLE = {
     "every device holds all variables.",
     "contrib.distribute.MirroredStrategy",
   ),
+  "contrib.bayesflow": _PROBABILITY,
+  "contrib.distributions": (
+    "it left for a package of its own.",
+    "tf.compat.v1.distributions, or tensorflow_probability.distributions",
+  ),
+  "contrib.early_stopping": ("it moved.", "estimator.experimental.stop_if_no_decrease_hook"),
+  "contrib.factorization": ("its kernels are gone.", "scikit-learn's clusters and factorizations"),
+  "contrib.graph_editor": ("it edited graphs of sessions.", "the model_fn itself"),
+  "contrib.integrate": ("it left for a package of its own.", "tensorflow_probability.math.ode"),
+  "contrib.legacy_seq2seq": ("it moved.", "contrib.seq2seq"),
+  "contrib.lite": ("it moved.", "tf.lite"),
+  "contrib.model_pruning": (
+    "it rewrote graphs of sessions.",
+    "the package tensorflow-model-optimization",
+  ),
+  "contrib.opt.MovingAverageOptimizer": (
+    "its Saver wrote averages in the place of variables.",
+    "tf.train.ExponentialMovingAverage",
+  ),
+  "contrib.resampler": ("its kernels are gone.", "tf.gather with weights of the program's own"),
+  "contrib.saved_model": ("it moved.", "tf.saved_model"),
+  "contrib.tensor_forest": _TREES,
+  "contrib.text": ("it left for a package of its own.", "the package tensorflow-text"),
+  "contrib.timeseries": ("its kernels are gone.", "tensorflow_probability.sts"),
+  "contrib.training.batch_sequences_with_states": _QUEUES,
+  "contrib.training.bucket": _QUEUES,
+  "contrib.training.bucket_by_sequence_length": (
+    "it filled queues.",
+    "tf.data.experimental.bucket_by_sequence_length",
+  ),
+  "contrib.training.stratified_sample": (
+    "it filled queues.",
+    "tf.data.experimental.rejection_resample",
+  ),
+  "contrib.training.train": _SLIM_LOOPS,
   "contrib.eager": (
     "it is TensorFlow's own way of working today.",
     "the same names in tf and tf.compat.v1",
@@ -87,14 +132,14 @@ TABLE = {
     "it is not written anew here.",
     "ScheduledEmbeddingTrainingHelper, or CustomHelper",
   ),
-  "contrib.slim.learning": (
-    "it trained in a session of its own.",
-    "contrib.layers.optimize_loss and an Estimator",
-  ),
-  "contrib.slim.nets": (
-    "its networks are files of tensorflow/models.",
-    "research/slim/nets, with their imports changed",
-  ),
+  "contrib.slim.learning.train": _SLIM_LOOPS,
+  "contrib.slim.evaluation": _SLIM_LOOPS,
+  "contrib.slim.data_decoder": _SLIM_DATA,
+  "contrib.slim.dataset": _SLIM_DATA,
+  "contrib.slim.dataset_data_provider": _SLIM_DATA,
+  "contrib.slim.parallel_reader": _SLIM_DATA,
+  "contrib.slim.prefetch_queue": _SLIM_DATA,
+  "contrib.slim.queues": _SLIM_DATA,
   "contrib.tensorrt": ("it moved.", "tf.experimental.tensorrt"),
   "estimator.BoostedTreesClassifier": _TREES,
   "estimator.BoostedTreesEstimator": _TREES,
@@ -117,8 +162,7 @@ TABLE = {
     "only mode PREDICT is exported.",
     "estimator.export.build_raw_serving_input_receiver_fn",
   ),
-  "estimator.head": _HEADS,
-  "estimator.head.multi_head": (_INSIDE, "estimator.MultiHead"),
+  "estimator.head.sequential_head": (_INSIDE, "a model_fn with tf.nn.dynamic_rnn"),
   "estimator.tpu.experimental": (
     "it drove the embedding memory of a TPU through TPUEstimator's infeed.",
     "tf.compat.v1.feature_column.embedding_column, or get_variable and tf.gather",

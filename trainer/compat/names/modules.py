@@ -129,11 +129,14 @@ def value(module: str, name: str) -> Any:
   names = table[public] if public in table else Names()
   if name in names.constants:
     return names.constants[name]
+  full = f"{public}.{name}".lstrip(".")
   if name in names.homes:
-    return _of_home(*names.homes[name])
+    try:
+      return _of_home(*names.homes[name])
+    except ModuleNotFoundError as error:  # it needs a package that is not installed
+      raise absent.AbsentNameError(full, str(error), package) from error
   if name.startswith("__"):
     raise AttributeError(f"module {module!r} has no attribute {name!r}")
-  full = f"{public}.{name}".lstrip(".")
   if inside := _INSIDE.fullmatch(public):
     return _value_inside(package, inside, full, name)
   if not absent_names.is_known(full):

@@ -37,6 +37,18 @@ ESTIMATOR = {
 CANNED = """BaselineClassifier BaselineEstimator BaselineRegressor DNNClassifier DNNEstimator
   DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor DNNRegressor
   LinearClassifier LinearEstimator LinearRegressor"""
+_RUN = "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues"
+_SLIM_NETS = """alexnet inception inception_v1 inception_v2 inception_v3 overfeat resnet_utils
+  resnet_v1 resnet_v2 vgg"""
+# By module inside of tf.estimator, its heads.
+_HEADS = {
+  "base_head": "Head",
+  "binary_class_head": "BinaryClassHead",
+  "multi_class_head": "MultiClassHead",
+  "multi_head": "MultiHead",
+  "multi_label_head": "MultiLabelHead",
+  "regression_head": "LogisticRegressionHead PoissonRegressionHead RegressionHead",
+}
 EARLY_STOPPING = """make_early_stopping_hook make_stop_at_checkpoint_step_hook stop_if_higher_hook
   stop_if_lower_hook stop_if_no_decrease_hook stop_if_no_increase_hook"""
 _OF_TPU = {
@@ -74,6 +86,7 @@ MODULES = {
   ),
   "compat": Names("tensorflow.compat", homes={"trainer.compat": "v1 v2"}),
   "contrib": Names(),
+  "contrib.autograph": Names("tensorflow.autograph", "tensorflow.autograph.experimental"),
   "contrib.bigtable": Names(),  # imported at the top of programs, for an option that is off
   "contrib.cloud": Names(),  # the same
   "contrib.cluster_resolver": Names(
@@ -123,6 +136,7 @@ MODULES = {
   ),
   "contrib.hooks": Names(homes={".estimator.hooks": "ProfilerHook"}),
   "contrib.keras": Names("trainer.compat.v1.keras"),
+  "contrib.layers.utils": Names(".contrib.layer_utils"),
   "contrib.learn": Names(".contrib.learn", homes={".estimator.run_config": "RunConfig"}),
   "contrib.lookup": Names(".contrib.lookup", f"{_TF1}.lookup", "tensorflow.lookup"),
   "contrib.losses": Names(".contrib.losses"),
@@ -160,8 +174,25 @@ MODULES = {
     homes={_TF1: "losses", f"{_TF1}.train": "get_or_create_global_step"},
   ),
   "contrib.slim.initializers": Names("trainer.compat.v1.contrib.layers"),
+  # The package tf_slim has its parts in modules of these names.
   "contrib.slim.layers": Names("trainer.compat.v1.contrib.layers"),
+  **{
+    f"contrib.slim.layers.{part}": Names("trainer.compat.v1.contrib.layers")
+    for part in ("initializers", "layers", "regularizers")
+  },
+  "contrib.slim.layers.utils": Names(".contrib.layer_utils"),
+  "contrib.slim.learning": Names(".contrib.slim_learning"),
   "contrib.slim.metrics": Names("trainer.compat.v1.contrib.metrics"),
+  "contrib.slim.nets": Names(homes={".contrib.slim_nets": _SLIM_NETS}),
+  **{
+    f"contrib.slim.nets.{net}": Names(f"trainer.compat.contrib.slim_nets.{net}")
+    for net in _SLIM_NETS.split()
+  },
+  "contrib.slim.ops": Names(),
+  "contrib.slim.ops.arg_scope": Names(".layers.contrib.arg_scopes"),
+  "contrib.slim.ops.variables": Names(".contrib.framework"),
+  "contrib.slim.training": Names("trainer.compat.v1.contrib.training"),
+  "contrib.slim.utils": Names(".contrib.layer_utils"),
   "contrib.slim.tfexample_decoder": Names(".contrib.tfexample_decoder"),
   "contrib.stateless": Names(
     homes={
@@ -186,7 +217,7 @@ MODULES = {
     | {"trainer": "CrossShardOptimizer", ".estimator.hooks": "AsyncCheckpointSaverHook"},
   ),
   "contrib.tpu.tpu_function": Names(".estimator.tpu_context"),
-  "contrib.training": Names(".contrib.training", f"{_TF1}.train"),
+  "contrib.training": Names(".contrib.training", ".contrib.train_ops", f"{_TF1}.train"),
   "contrib.util": Names(homes={"tensorflow": "make_ndarray make_tensor_proto"}),
   "data": Names(
     f"{_TF1}.data",
@@ -221,10 +252,13 @@ MODULES = {
         _regression_head=canned_regression_head""",
     }
   ),
+  "estimator.canned.dnn_linear_combined": Names(".estimator.canned.estimators"),
   "estimator.canned.linear": Names(".estimator.canned.estimators"),
   "estimator.canned.metric_keys": Names(homes={".estimator.canned.keys": "MetricKeys"}),
   "estimator.canned.optimizers": Names(".estimator.canned.named_optimizers"),
+  "estimator.canned.parsing_utils": Names(".estimator.parsing"),
   "estimator.canned.prediction_keys": Names(homes={".estimator.canned.keys": "PredictionKeys"}),
+  "estimator.early_stopping": Names(".estimator.early_stopping"),
   "estimator.estimator": Names(
     "trainer.compat.v1.estimator",
     homes={".estimator.estimator": "_load_global_step_from_checkpoint_dir"},
@@ -238,8 +272,19 @@ MODULES = {
   ),
   "estimator.export": Names(".estimator.export"),
   "estimator.extenders": Names(".estimator.extenders"),
+  "estimator.head": Names(),
+  **{
+    f"estimator.head.{module}": Names(homes={".estimator.heads": names})
+    for module, names in _HEADS.items()
+  },
   "estimator.hooks": Names(".estimator.hooks"),
+  "estimator.hooks.basic_session_run_hooks": Names(
+    ".estimator.hooks", homes={f"{_TF1}.train": f"{_RUN} FinalOpsHook SecondOrStepTimer"}
+  ),
+  "estimator.hooks.session_run_hook": Names(homes={f"{_TF1}.train": _RUN}),
   "estimator.inputs": Names(".estimator.inputs"),
+  "estimator.keras": Names(homes={".estimator.keras_estimator": "model_to_estimator"}),
+  "estimator.keras_lib": Names(homes={".estimator.keras_estimator": "model_to_estimator"}),
   "estimator.run_config": Names(".estimator.run_config"),
   "estimator.tpu": Names(homes=_OF_TPU | {".estimator.params": "TPUContext"}),
   "estimator.training": Names(".estimator.training"),

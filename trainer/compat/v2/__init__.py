@@ -6,11 +6,18 @@ is a mean and whose optimizers are Keras's. `tf.compat.v1` is `trainer.compat.v1
 not here is TensorFlow's own, if it has it.
 """
 
+import types
+
 from trainer.compat import v1
 from trainer.compat.names import modules
 from trainer.compat.names.modules import Names
 
 _VERSION = "2.15.1"  # the last TensorFlow with tf.estimator
+
+# Keras 3 takes no "auto", the value that AUTO had: it was the mean outside of a strategy's loops.
+_REDUCTION = types.SimpleNamespace(
+  AUTO="sum_over_batch_size", NONE="none", SUM="sum", SUM_OVER_BATCH_SIZE="sum_over_batch_size"
+)
 
 # By module, what it has; see trainer.compat.v1.
 MODULES = {
@@ -39,7 +46,7 @@ MODULES = {
   ),
   "keras.layers": Names(".layers.of_keras", "tensorflow.keras.layers"),
   # Functions of losses and metrics also have the names that Keras 3 has in its own package.
-  "keras.losses": Names("tensorflow.keras.losses", "keras.losses"),
+  "keras.losses": Names("tensorflow.keras.losses", "keras.losses", Reduction=_REDUCTION),
   "keras.metrics": Names("tensorflow.keras.metrics", "keras.metrics"),
   "keras.optimizers": Names(".optimizers.of_keras", "tensorflow.keras.optimizers"),
   "summary": Names("tensorflow.summary", homes={".graph_mode.summary": "create_file_writer"}),

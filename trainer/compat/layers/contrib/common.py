@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from trainer.compat.layers.contrib.arg_scopes import add_arg_scope
 from trainer.compat.layers.contrib.regularizers import xavier_initializer
+from trainer.tracing import graph_collections
 
 v1 = tf.compat.v1
 
@@ -116,7 +117,10 @@ def activated(
 
 def collected(outputs: tf.Tensor, collections: Any, alias: str) -> tf.Tensor:
   if collections:
-    outputs.aliases = [alias]
+    # The last unit of a block of a ResNet is collected again, as the block. In the names of 2.15
+    # there is no scope of a loop or a replica.
+    alias = graph_collections.OUTER_SCOPES.sub("", alias)
+    outputs.aliases = [*getattr(outputs, "aliases", ()), alias]
     v1.add_to_collections(collections, outputs)
   return outputs
 

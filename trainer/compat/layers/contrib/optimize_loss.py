@@ -153,14 +153,12 @@ def _with_noise(gradient: Any, scale: float) -> Any:
 
 def _multiplied(pairs: _Pairs, multipliers: dict[Any, Any]) -> _Pairs:
   by_name = {key if isinstance(key, str) else key.name: value for key, value in multipliers.items()}
-  return [
-    (gradient if gradient is None else _scaled(gradient, by_name.get(one.name)), one)
-    for gradient, one in pairs
-  ]
+  return [(scaled(gradient, by_name.get(one.name)), one) for gradient, one in pairs]
 
 
-def _scaled(gradient: Any, factor: Any) -> Any:
-  if factor is None:
+def scaled(gradient: Any, factor: Any) -> Any:
+  """A gradient, of any kind, multiplied; None and by None: as it is."""
+  if gradient is None or factor is None:
     return gradient
   if isinstance(gradient, tf.IndexedSlices):
     values = gradient.values * tf.cast(factor, gradient.dtype)

@@ -12,7 +12,7 @@ from trainer.compat.layers.contrib.common import collected, scoped
 v1 = tf.compat.v1
 
 
-def _pool(kind: str, default_scope: str) -> Callable[..., tf.Tensor]:
+def _pool(function: Callable[..., tf.Tensor], default_scope: str) -> Callable[..., tf.Tensor]:
   def pool(
     inputs: tf.Tensor,
     kernel_size: Any,
@@ -25,14 +25,14 @@ def _pool(kind: str, default_scope: str) -> Callable[..., tf.Tensor]:
     with v1.name_scope(scope, default_scope, [inputs]) as found:
       window = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
       strides = [stride] * 2 if isinstance(stride, int) else list(stride)
-      outputs = tf.nn.pool(inputs, window, kind, strides, padding.upper(), data_format)
+      outputs = function(inputs, window, strides, padding.upper(), data_format)
       return collected(outputs, outputs_collections, found.rstrip("/"))
 
   return pool
 
 
-max_pool2d = scoped("max_pool2d", _pool("MAX", "MaxPool2D"))
-avg_pool2d = scoped("avg_pool2d", _pool("AVG", "AvgPool2D"))
+max_pool2d = scoped("max_pool2d", _pool(tf.nn.max_pool, "MaxPool2D"))
+avg_pool2d = scoped("avg_pool2d", _pool(tf.nn.avg_pool, "AvgPool2D"))
 
 
 @add_arg_scope

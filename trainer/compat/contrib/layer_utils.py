@@ -1,0 +1,87 @@
+"""utils of tf.contrib.layers and slim: the outputs of layers in collections, by their names."""
+
+import collections
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.compat.layers.contrib import common
+
+__all__ = [
+  "channel_dimension",
+  "collect_named_outputs",
+  "constant_value",
+  "convert_collection_to_dict",
+  "get_tensor_aliases",
+  "last_dimension",
+  "smart_cond",
+  "two_element_tuple",
+]
+
+v1 = tf.compat.v1
+
+
+def collect_named_outputs(collections: Any, alias: str, outputs: tf.Tensor) -> tf.Tensor:
+  """Adds a tensor to collections, with a name by which `convert_collection_to_dict` has it."""
+  return common.collected(outputs, collections, alias)
+
+
+def get_tensor_aliases(tensor: tf.Tensor) -> list[str]:
+  """The names of a tensor in a collection: those that its layer gave it, or its own."""
+  return list(getattr(tensor, "aliases", ())) or [tensor.name.removesuffix(":0")]
+
+
+def convert_collection_to_dict(collection: str, clear_collection: bool = False) -> dict[str, Any]:
+  """The tensors of a collection by their names, in the order in which they were added."""
+  tensors = v1.get_collection(collection)
+  if clear_collection:
+    v1.get_collection_ref(collection).clear()
+  return collections.OrderedDict(
+    (alias, tensor) for tensor in tensors for alias in get_tensor_aliases(tensor)
+  )
+
+
+def last_dimension(shape: Any, min_rank: int = 1) -> int | None:
+  """The size of the last axis of a tensor or shape; ValueError where its rank is too small."""
+  return _size(shape, -1, min_rank)
+
+
+def channel_dimension(shape: Any, data_format: str, min_rank: int = 1) -> int | None:
+  """The size of the axis of channels: NHWC's is the last, NCHW's the second."""
+  return _size(shape, 1 if data_format.startswith("NC") else -1, min_rank)
+
+
+def constant_value(value_or_tensor_or_var: Any, dtype: Any = None) -> Any:
+  """The value, where it is known while the graph is made; else None."""
+  del dtype
+  if not tf.is_tensor(value_or_tensor_or_var):
+    return value_or_tensor_or_var
+  return tf.get_static_value(value_or_tensor_or_var)
+
+
+def smart_cond(
+  pred: Any, fn1: Callable[[], Any], fn2: Callable[[], Any], name: str | None = None
+) -> Any:
+  """fn1() or fn2(): one of them alone, where pred is known while the graph is made."""
+  known = constant_value(pred)
+  if known is None:
+    return tf.compat.v1.cond(pred, fn1, fn2, name=name)
+  return fn1() if known else fn2()
+
+
+def two_element_tuple(int_or_tuple: Any) -> tuple[int, int]:
+  """A number twice, or the two of a list, tuple or shape; ValueError for others."""
+  if isinstance(int_or_tuple, int):
+    return int_or_tuple, int_or_tuple
+  found = tuple(tf.TensorShape(int_or_tuple).as_list())
+  if len(found) != 2:
+    raise ValueError(f"Must be a number or a pair of them; got {int_or_tuple!r}.")
+  return found
+
+
+def _size(shape: Any, axis: int, min_rank: int) -> int | None:
+  shape = tf.TensorShape(getattr(shape, "shape", shape))
+  if shape.rank is None or shape.rank < min_rank:
+    raise ValueError(f"rank of shape must be at least {min_rank}; got the shape {shape}.")
+  return shape.as_list()[axis]
