@@ -125,6 +125,25 @@ def test_links_lead_to_files(path):
   assert not missing
 
 
+def anchors(path):
+  """The anchors that GitHub and the site give to the headings of a page."""
+  titles = re.findall(
+    r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S), re.M
+  )
+  return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("path", [*GUIDES, guide.ROOT / "CHANGELOG.md"], ids=lambda path: path.stem)
+def test_links_lead_to_headings(path):
+  links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", path.read_text())
+  missing = [
+    (target, anchor)
+    for target, anchor in links
+    if anchor not in anchors(path.parent / target if target else path)
+  ]
+  assert not missing
+
+
 def test_guides_that_run_are_found():
   assert {
     "bring_your_own_model",
