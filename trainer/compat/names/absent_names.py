@@ -40,160 +40,166 @@ _MONOTONIC = ("it is not written anew here.", "BahdanauAttention or LuongAttenti
 _CUDNN = ("Keras 3 has it in LSTM and GRU.", "keras.layers.LSTM or GRU, which use cuDNN on a GPU")
 
 # By name, (reason, replacement); an entry is also that of all names below it.
-TABLE = {
-  "contrib.boosted_trees": _TREES,
-  "contrib.estimator.boosted_trees_classifier_train_in_memory": _TREES,
-  "contrib.estimator.boosted_trees_regressor_train_in_memory": _TREES,
-  "contrib.bigtable": ("it read from a database of Google's cloud.", "files of TFRecord"),
-  "contrib.cloud": ("it read from services of Google's cloud.", "files of TFRecord"),
-  "contrib.checkpoint": ("it moved.", "tf.train.Checkpoint"),
-  "contrib.compiler": (
-    "it marked operations of a graph.",
-    "tf.function(jit_compile=True) around the function that makes them",
-  ),
-  "contrib.cudnn_rnn": (
-    "its kernels store weights in one opaque buffer.",
-    "contrib.rnn cells, or keras.layers.LSTM and GRU, which use cuDNN on a GPU",
-  ),
-  "contrib.distribute.ParameterServerStrategy": (
-    "every device holds all variables.",
-    "contrib.distribute.MirroredStrategy",
-  ),
-  "contrib.bayesflow": _PROBABILITY,
-  "contrib.distributions": (
-    "it left for a package of its own.",
-    "tf.compat.v1.distributions, or tensorflow_probability.distributions",
-  ),
-  "contrib.early_stopping": ("it moved.", "estimator.experimental.stop_if_no_decrease_hook"),
-  "contrib.factorization": ("its kernels are gone.", "scikit-learn's clusters and factorizations"),
-  "contrib.graph_editor": ("it edited graphs of sessions.", "the model_fn itself"),
-  "contrib.integrate": ("it left for a package of its own.", "tensorflow_probability.math.ode"),
-  "contrib.legacy_seq2seq": ("it moved.", "contrib.seq2seq"),
-  "contrib.lite": ("it moved.", "tf.lite"),
-  "contrib.model_pruning": (
-    "it rewrote graphs of sessions.",
-    "the package tensorflow-model-optimization",
-  ),
-  "contrib.opt.MovingAverageOptimizer": (
-    "its Saver wrote averages in the place of variables.",
-    "tf.train.ExponentialMovingAverage",
-  ),
-  "contrib.resampler": ("its kernels are gone.", "tf.gather with weights of the program's own"),
-  "contrib.saved_model": ("it moved.", "tf.saved_model"),
-  "contrib.tensor_forest": _TREES,
-  "contrib.text": ("it left for a package of its own.", "the package tensorflow-text"),
-  "contrib.timeseries": ("its kernels are gone.", "tensorflow_probability.sts"),
-  "contrib.training.batch_sequences_with_states": _QUEUES,
-  "contrib.training.bucket": _QUEUES,
-  "contrib.training.bucket_by_sequence_length": (
-    "it filled queues.",
-    "tf.data.experimental.bucket_by_sequence_length",
-  ),
-  "contrib.training.stratified_sample": (
-    "it filled queues.",
-    "tf.data.experimental.rejection_resample",
-  ),
-  "contrib.training.train": _SLIM_LOOPS,
-  "contrib.eager": (
-    "it is TensorFlow's own way of working today.",
-    "the same names in tf and tf.compat.v1",
-  ),
-  "contrib.feature_column": ("it moved.", "tf.feature_column"),
-  "contrib.gan": (
-    "it left for a package of its own, tensorflow-gan.",
-    "a copy of that package's folder, whose imports python -m trainer.compat --write changes",
-  ),
-  "contrib.image": (
-    "it left for a package of its own.",
-    "tf.image, or tf.raw_ops.ImageProjectiveTransformV3",
-  ),
-  "keras.layers.CuDNNGRU": _CUDNN,
-  "keras.layers.CuDNNLSTM": _CUDNN,
-  "contrib.learn.Experiment": _EXPERIMENTS,
-  "contrib.learn.learn_runner": _EXPERIMENTS,
-  "contrib.learn.run_config": (_INSIDE, "contrib.learn.RunConfig"),
-  "contrib.losses.cosine_distance": _LOSSES,
-  "contrib.losses.hinge_loss": _LOSSES,
-  "contrib.losses.mean_pairwise_squared_error": _LOSSES,
-  "contrib.losses.metric_learning.cluster_loss": _CLUSTERS,
-  "contrib.losses.metric_learning.npairs_loss_multilabel": _CLUSTERS,
-  "contrib.mixed_precision": (
-    "it scaled losses by operations of a session.",
-    "contrib.tpu.bfloat16_scope",
-  ),
-  "contrib.nn.alpha_dropout": ("it moved.", "keras.layers.AlphaDropout"),
-  "contrib.quantize": (
-    "it rewrote graphs of sessions.",
-    "the package tensorflow-model-optimization",
-  ),
-  "contrib.seq2seq.BahdanauMonotonicAttention": _MONOTONIC,
-  "contrib.seq2seq.LuongMonotonicAttention": _MONOTONIC,
-  "contrib.seq2seq.ScheduledOutputTrainingHelper": (
-    "it is not written anew here.",
-    "ScheduledEmbeddingTrainingHelper, or CustomHelper",
-  ),
-  "contrib.slim.learning.train": _SLIM_LOOPS,
-  "contrib.slim.evaluation": _SLIM_LOOPS,
-  "contrib.slim.data_decoder": _SLIM_DATA,
-  "contrib.slim.dataset": _SLIM_DATA,
-  "contrib.slim.dataset_data_provider": _SLIM_DATA,
-  "contrib.slim.parallel_reader": _SLIM_DATA,
-  "contrib.slim.prefetch_queue": _SLIM_DATA,
-  "contrib.slim.queues": _SLIM_DATA,
-  "contrib.tensorrt": ("it moved.", "tf.experimental.tensorrt"),
-  "estimator.BoostedTreesClassifier": _TREES,
-  "estimator.BoostedTreesEstimator": _TREES,
-  "estimator.BoostedTreesRegressor": _TREES,
-  "estimator.FeedFnHook": (
-    "there are no placeholders to feed.",
-    "an input_fn that gives a dataset",
-  ),
-  "estimator.experimental.KMeans": (
-    "it kept its state in queues and sessions.",
-    "sklearn.cluster.MiniBatchKMeans",
-  ),
-  "estimator.experimental.LinearSDCA": (
-    "it solved the dual problem in tables of a session.",
-    "estimator.LinearClassifier or LinearRegressor with tf.train.FtrlOptimizer",
-  ),
-  "estimator.experimental.RNNClassifier": _RECURRENT,
-  "estimator.experimental.RNNEstimator": _RECURRENT,
-  "estimator.experimental.build_raw_supervised_input_receiver_fn": (
-    "only mode PREDICT is exported.",
-    "estimator.export.build_raw_serving_input_receiver_fn",
-  ),
-  "estimator.head.sequential_head": (_INSIDE, "a model_fn with tf.nn.dynamic_rnn"),
-  "estimator.tpu.experimental": (
-    "it drove the embedding memory of a TPU through TPUEstimator's infeed.",
-    "tf.compat.v1.feature_column.embedding_column, or get_variable and tf.gather",
-  ),
-  "estimator.tpu.tpu_estimator": (
-    _INSIDE,
-    "estimator.tpu.TPUEstimator, TPUEstimatorSpec, TPUConfig or RunConfig",
-  ),
-  "hub.Module": (
-    "tensorflow_hub dropped it after version 0.15.",
-    "tf.saved_model.load, or a network of the program's own and tf.train.init_from_checkpoint of "
-    "the module's variables",
-  ),
-  "data.experimental.CheckpointInputPipelineHook": (
-    "a checkpoint has the position in the data.",
-    "no hook",
-  ),
-  "keras.experimental.LinearModel": ("Keras 3 has no such model.", "estimator.LinearRegressor"),
-  "keras.experimental.SequenceFeatures": (
-    "Keras 3 has no layers of feature columns.",
-    "keras.layers.DenseFeatures for columns that are no sequences",
-  ),
-  "keras.experimental.WideDeepModel": (
-    "Keras 3 has no such model.",
-    "estimator.DNNLinearCombinedRegressor",
-  ),
-} | {
-  f"{module}.{name}": _REWRITES
-  for module in ("contrib.tpu", "tpu")
-  for name in ("batch_parallel", "replicate", "rewrite", "shard")
-}
+TABLE = (
+  {
+    "contrib.boosted_trees": _TREES,
+    "contrib.estimator.boosted_trees_classifier_train_in_memory": _TREES,
+    "contrib.estimator.boosted_trees_regressor_train_in_memory": _TREES,
+    "contrib.bigtable": ("it read from a database of Google's cloud.", "files of TFRecord"),
+    "contrib.cloud": ("it read from services of Google's cloud.", "files of TFRecord"),
+    "contrib.checkpoint": ("it moved.", "tf.train.Checkpoint"),
+    "contrib.compiler": (
+      "it marked operations of a graph.",
+      "tf.function(jit_compile=True) around the function that makes them",
+    ),
+    "contrib.cudnn_rnn": (
+      "its kernels store weights in one opaque buffer.",
+      "contrib.rnn cells, or keras.layers.LSTM and GRU, which use cuDNN on a GPU",
+    ),
+    "contrib.distribute.ParameterServerStrategy": (
+      "every device holds all variables.",
+      "contrib.distribute.MirroredStrategy",
+    ),
+    "contrib.bayesflow": _PROBABILITY,
+    "contrib.distributions": (
+      "it left for a package of its own.",
+      "tf.compat.v1.distributions, or tensorflow_probability.distributions",
+    ),
+    "contrib.early_stopping": ("it moved.", "estimator.experimental.stop_if_no_decrease_hook"),
+    "contrib.factorization": (
+      "its kernels are gone.",
+      "scikit-learn's clusters and factorizations",
+    ),
+    "contrib.graph_editor": ("it edited graphs of sessions.", "the model_fn itself"),
+    "contrib.integrate": ("it left for a package of its own.", "tensorflow_probability.math.ode"),
+    "contrib.legacy_seq2seq": ("it moved.", "contrib.seq2seq"),
+    "contrib.lite": ("it moved.", "tf.lite"),
+    "contrib.model_pruning": (
+      "it rewrote graphs of sessions.",
+      "the package tensorflow-model-optimization",
+    ),
+    "contrib.opt.MovingAverageOptimizer": (
+      "its Saver wrote averages in the place of variables.",
+      "tf.train.ExponentialMovingAverage",
+    ),
+    "contrib.resampler": ("its kernels are gone.", "tf.gather with weights of the program's own"),
+    "contrib.saved_model": ("it moved.", "tf.saved_model"),
+    "contrib.tensor_forest": _TREES,
+    "contrib.text": ("it left for a package of its own.", "the package tensorflow-text"),
+    "contrib.timeseries": ("its kernels are gone.", "tensorflow_probability.sts"),
+    "contrib.training.batch_sequences_with_states": _QUEUES,
+    "contrib.training.bucket": _QUEUES,
+    "contrib.training.bucket_by_sequence_length": (
+      "it filled queues.",
+      "tf.data.experimental.bucket_by_sequence_length",
+    ),
+    "contrib.training.stratified_sample": (
+      "it filled queues.",
+      "tf.data.experimental.rejection_resample",
+    ),
+    "contrib.training.train": _SLIM_LOOPS,
+    "contrib.eager": (
+      "it is TensorFlow's own way of working today.",
+      "the same names in tf and tf.compat.v1",
+    ),
+    "contrib.feature_column": ("it moved.", "tf.feature_column"),
+    "contrib.gan": (
+      "it left for a package of its own, tensorflow-gan.",
+      "a copy of that package's folder, whose imports python -m trainer.compat --write changes",
+    ),
+    "keras.layers.CuDNNGRU": _CUDNN,
+    "keras.layers.CuDNNLSTM": _CUDNN,
+    "contrib.learn.Experiment": _EXPERIMENTS,
+    "contrib.learn.learn_runner": _EXPERIMENTS,
+    "contrib.learn.run_config": (_INSIDE, "contrib.learn.RunConfig"),
+    "contrib.losses.cosine_distance": _LOSSES,
+    "contrib.losses.hinge_loss": _LOSSES,
+    "contrib.losses.mean_pairwise_squared_error": _LOSSES,
+    "contrib.losses.metric_learning.cluster_loss": _CLUSTERS,
+    "contrib.losses.metric_learning.npairs_loss_multilabel": _CLUSTERS,
+    "contrib.mixed_precision": (
+      "it scaled losses by operations of a session.",
+      "contrib.tpu.bfloat16_scope",
+    ),
+    "contrib.nn.alpha_dropout": ("it moved.", "keras.layers.AlphaDropout"),
+    "contrib.quantize": (
+      "it rewrote graphs of sessions.",
+      "the package tensorflow-model-optimization",
+    ),
+    "contrib.seq2seq.BahdanauMonotonicAttention": _MONOTONIC,
+    "contrib.seq2seq.LuongMonotonicAttention": _MONOTONIC,
+    "contrib.seq2seq.ScheduledOutputTrainingHelper": (
+      "it is not written anew here.",
+      "ScheduledEmbeddingTrainingHelper, or CustomHelper",
+    ),
+    "contrib.slim.learning.train": _SLIM_LOOPS,
+    "contrib.slim.evaluation": _SLIM_LOOPS,
+    "contrib.slim.data_decoder": _SLIM_DATA,
+    "contrib.slim.dataset": _SLIM_DATA,
+    "contrib.slim.dataset_data_provider": _SLIM_DATA,
+    "contrib.slim.parallel_reader": _SLIM_DATA,
+    "contrib.slim.prefetch_queue": _SLIM_DATA,
+    "contrib.slim.queues": _SLIM_DATA,
+    "contrib.tensorrt": ("it moved.", "tf.experimental.tensorrt"),
+    "estimator.BoostedTreesClassifier": _TREES,
+    "estimator.BoostedTreesEstimator": _TREES,
+    "estimator.BoostedTreesRegressor": _TREES,
+    "estimator.FeedFnHook": (
+      "there are no placeholders to feed.",
+      "an input_fn that gives a dataset",
+    ),
+    "estimator.experimental.KMeans": (
+      "it kept its state in queues and sessions.",
+      "sklearn.cluster.MiniBatchKMeans",
+    ),
+    "estimator.experimental.LinearSDCA": (
+      "it solved the dual problem in tables of a session.",
+      "estimator.LinearClassifier or LinearRegressor with tf.train.FtrlOptimizer",
+    ),
+    "estimator.experimental.RNNClassifier": _RECURRENT,
+    "estimator.experimental.RNNEstimator": _RECURRENT,
+    "estimator.experimental.build_raw_supervised_input_receiver_fn": (
+      "only mode PREDICT is exported.",
+      "estimator.export.build_raw_serving_input_receiver_fn",
+    ),
+    "estimator.head.sequential_head": (_INSIDE, "a model_fn with tf.nn.dynamic_rnn"),
+    "estimator.tpu.experimental": (
+      "it drove the embedding memory of a TPU through TPUEstimator's infeed.",
+      "tf.compat.v1.feature_column.embedding_column, or get_variable and tf.gather",
+    ),
+    "estimator.tpu.tpu_estimator": (
+      _INSIDE,
+      "estimator.tpu.TPUEstimator, TPUEstimatorSpec, TPUConfig or RunConfig",
+    ),
+    "hub.Module": (
+      "tensorflow_hub dropped it after version 0.15.",
+      "tf.saved_model.load, or a network of the program's own and tf.train.init_from_checkpoint of "
+      "the module's variables",
+    ),
+    "data.experimental.CheckpointInputPipelineHook": (
+      "a checkpoint has the position in the data.",
+      "no hook",
+    ),
+    "keras.experimental.LinearModel": ("Keras 3 has no such model.", "estimator.LinearRegressor"),
+    "keras.experimental.SequenceFeatures": (
+      "Keras 3 has no layers of feature columns.",
+      "keras.layers.DenseFeatures for columns that are no sequences",
+    ),
+    "keras.experimental.WideDeepModel": (
+      "Keras 3 has no such model.",
+      "estimator.DNNLinearCombinedRegressor",
+    ),
+  }
+  | {
+    f"contrib.image.{name}": ("it left for a package of its own.", "tf.image")
+    for name in ("bipartite_match", "connected_components", "dense_image_warp", "sparse_image_warp")
+  }
+  | {
+    f"{module}.{name}": _REWRITES
+    for module in ("contrib.tpu", "tpu")
+    for name in ("batch_parallel", "replicate", "rewrite", "shard")
+  }
+)
 
 
 def is_known(name: str) -> bool:

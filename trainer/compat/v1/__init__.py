@@ -126,6 +126,7 @@ MODULES = {
       "tensorflow.train": "list_variables load_checkpoint load_variable",
     },
   ),
+  "contrib.image": Names(".contrib.image"),
   "contrib.layers": Names(
     *_LAYERS_OF_CONTRIB,
     f"{_TF1}.feature_column",

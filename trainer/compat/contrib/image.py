@@ -1,0 +1,127 @@
+"""tf.contrib.image: images turned, moved and mapped, as AutoAugment does it."""
+
+import functools
+from typing import Any
+
+import tensorflow as tf
+
+__all__ = [
+  "angles_to_projective_transforms",
+  "compose_transforms",
+  "flat_transforms_to_matrices",
+  "matrices_to_flat_transforms",
+  "rotate",
+  "transform",
+  "translate",
+  "translations_to_projective_transforms",
+]
+
+_DTYPES = (tf.uint8, tf.int32, tf.int64, tf.float16, tf.float32, tf.float64)
+
+
+def transform(
+  images: Any,
+  transforms: Any,
+  interpolation: str = "NEAREST",
+  output_shape: Any = None,
+  name: str | None = None,
+) -> tf.Tensor:
+  """Images whose pixel (x, y) is that of their place by a projective transform; zeros outside.
+
+  Args:
+    images: [batch, height, width, channels], [height, width, channels] or [height, width].
+    transforms: [8] or [batch, 8], (a0, a1, a2, b0, b1, b2, c0, c1): the pixel comes from
+      ((a0 x + a1 y + a2) / k, (b0 x + b1 y + b2) / k), where k = c0 x + c1 y + 1.
+    interpolation: "NEAREST" or "BILINEAR".
+    output_shape: [2], the new height and width; None for those of the images.
+
+  Raises:
+    TypeError: images have a dtype, or a rank, that is none of these.
+  """
+  with tf.name_scope(name or "transform"):
+    given = tf.convert_to_tensor(images, name="images")
+    if given.dtype not in _DTYPES:
+      raise TypeError(f"Invalid dtype {given.dtype.name}.")
+    if given.shape.rank not in (2, 3, 4):
+      raise TypeError(f"Images should have rank between 2 and 4; got {given.shape}.")
+    batched = _as_batch(given)
+    flat = tf.convert_to_tensor(transforms, tf.float32, name="transforms")
+    size = tf.shape(batched)[1:3] if output_shape is None else output_shape
+    found = tf.raw_ops.ImageProjectiveTransformV3(
+      images=batched,
+      transforms=flat[tf.newaxis] if flat.shape.rank == 1 else flat,
+      output_shape=tf.cast(size, tf.int32),
+      fill_value=0.0,
+      interpolation=interpolation.upper(),
+      fill_mode="CONSTANT",
+    )
+    if output_shape is None:
+      found.set_shape(batched.shape)
+    return {2: lambda: found[0, :, :, 0], 3: lambda: found[0], 4: lambda: found}[given.shape.rank]()
+
+
+def rotate(
+  images: Any, angles: Any, interpolation: str = "NEAREST", name: str | None = None
+) -> tf.Tensor:
+  """Images turned counterclockwise about their middle, by one angle or one for each, in radians."""
+  with tf.name_scope(name or "rotate"):
+    images = tf.convert_to_tensor(images, name="images")
+    size = tf.cast(tf.shape(_as_batch(images))[1:3], tf.float32)
+    return transform(
+      images, angles_to_projective_transforms(angles, size[0], size[1]), interpolation
+    )
+
+
+def translate(
+  images: Any, translations: Any, interpolation: str = "NEAREST", name: str | None = None
+) -> tf.Tensor:
+  """Images moved by (right, down), [2] or [batch, 2]."""
+  with tf.name_scope(name or "translate"):
+    return transform(images, translations_to_projective_transforms(translations), interpolation)
+
+
+def angles_to_projective_transforms(
+  angles: Any, image_height: Any, image_width: Any, name: str | None = None
+) -> tf.Tensor:
+  """[batch, 8]: transforms that turn images of this size about their middle."""
+  with tf.name_scope(name or "angles_to_projective_transforms"):
+    angles = tf.reshape(tf.convert_to_tensor(angles, tf.float32), [-1])
+    x, y = (tf.cast(size, tf.float32) - 1.0 for size in (image_width, image_height))
+    sin, cos, zero = tf.sin(angles), tf.cos(angles), tf.zeros_like(angles)
+    across = (x - (cos * x - sin * y)) / 2.0
+    down = (y - (sin * x + cos * y)) / 2.0
+    return tf.stack([cos, -sin, across, sin, cos, down, zero, zero], axis=1)
+
+
+def translations_to_projective_transforms(translations: Any, name: str | None = None) -> tf.Tensor:
+  """[batch, 8]: transforms that move images by (right, down)."""
+  with tf.name_scope(name or "translations_to_projective_transforms"):
+    moved = tf.reshape(tf.convert_to_tensor(translations, tf.float32), [-1, 2])
+    one, zero = tf.ones_like(moved[:, 0]), tf.zeros_like(moved[:, 0])
+    return tf.stack([one, zero, -moved[:, 0], zero, one, -moved[:, 1], zero, zero], axis=1)
+
+
+def compose_transforms(*transforms: Any) -> tf.Tensor:
+  """[batch, 8]: the transform by the first and then by the others; ValueError without any."""
+  if not transforms:
+    raise ValueError("transforms cannot be empty")
+  matrices = [flat_transforms_to_matrices(one) for one in transforms]
+  return matrices_to_flat_transforms(functools.reduce(tf.matmul, matrices))
+
+
+def flat_transforms_to_matrices(transforms: Any) -> tf.Tensor:
+  """[batch, 3, 3] of [8] or [batch, 8]; the last entry is 1."""
+  flat = tf.reshape(tf.convert_to_tensor(transforms, tf.float32), [-1, 8])
+  return tf.reshape(tf.concat([flat, tf.ones_like(flat[:, :1])], 1), [-1, 3, 3])
+
+
+def matrices_to_flat_transforms(transform_matrices: Any) -> tf.Tensor:
+  """[batch, 8] of [batch, 3, 3], which are divided by their last entry."""
+  flat = tf.reshape(tf.convert_to_tensor(transform_matrices, tf.float32), [-1, 9])
+  return (flat / flat[:, 8:])[:, :8]
+
+
+def _as_batch(images: tf.Tensor) -> tf.Tensor:
+  if images.shape.rank == 2:
+    return images[tf.newaxis, :, :, tf.newaxis]
+  return images[tf.newaxis] if images.shape.rank == 3 else images
