@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests import declared
+from tests.slow import docker_image
 
 ROOT = pathlib.Path(__file__).parents[1]
 MANIFESTS = sorted((ROOT / "deploy/kubernetes").glob("*.yaml"))
@@ -127,3 +128,39 @@ def test_the_slurm_script_starts_tasks_and_queues_again_what_may_go_on(
   assert [line for line in lines if line.startswith("task")] == [
     f"task {index} of 3: -m trainer.main --cluster=slurm --gin_file=a b.gin" for index in range(3)
   ]
+
+
+def test_the_image_has_what_the_manifests_need():
+  steps = docker_image.instructions(docker_image.DOCKERFILE.read_text())
+  values = dict(words.split("=", 1) for name, words in steps if name == "ARG")
+  extras = set(values["EXTRAS"].split(","))
+  assert extras <= set(declared.arguments()["extras_require"])
+  assert {"cpu", "kubernetes", "sweep"} <= extras
+  [user] = [words for name, words in steps if name == "USER"]
+  assert user.isdigit()  # Kubernetes cannot tell of a name that it is not root's
+  assert int(user) > 0
+  for path in MANIFESTS:
+    for pod in pods(documents(path)):
+      images = [each["image"] for each in pod["containers"]]
+      if "octet:latest" in images:
+        assert pod["securityContext"] == {"runAsNonRoot": True, "fsGroup": int(user)}, path
+  assert "-t octet:latest .\n" in docker_image.DOCKERFILE.read_text()
+
+
+def test_the_image_has_no_more_of_the_clone_than_it_installs():
+  names = {str(path) for path in docker_image.context_files()}
+  assert {"setup.py", "trainer/main.py", "gin_configs/digits.gin"} <= names
+  assert "octet_trainer/__init__.py" in names
+  assert not [name for name in names if name.startswith(("tests/", "docs/", "out/", ".git"))]
+
+
+def pods(document):
+  """All objects in a manifest that have containers."""
+  if isinstance(document, dict):
+    if "containers" in document:
+      yield document
+    for value in document.values():
+      yield from pods(value)
+  elif isinstance(document, list):
+    for value in document:
+      yield from pods(value)

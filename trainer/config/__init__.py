@@ -3,7 +3,15 @@
 config.load(["gin_configs/digits.gin"], ["run.train_steps = 10"])
 """
 
-from trainer.config.loading import clear, dead_bindings, load, modules, operative_text, parsed_text
+from trainer.config.loading import (
+  clear,
+  dead_bindings,
+  input_bindings,
+  load,
+  modules,
+  operative_text,
+  parsed_text,
+)
 
 __all__ = [
   "binding",
@@ -14,6 +22,7 @@ __all__ = [
   "gin_flags",
   "gin_internals",
   "gin_names",
+  "input_bindings",
   "keras_names",
   "load",
   "modules",

@@ -110,6 +110,27 @@ def operative_text() -> str:
   )
 
 
+def input_bindings() -> list[str]:
+  """Returns the lines of `operative_text` that say which data a run reads, and how.
+
+  They are the parameters that are named `...input_fn`, and those of the functions that these name.
+  """
+  bindings = gin_internals.operative_bindings()
+  kept = {
+    key: {name: value for name, value in values.items() if name.endswith("input_fn") and value}
+    for key, values in bindings.items()
+  }
+  kept = {key: values for key, values in kept.items() if values}
+  waiting = list(gin_internals.iterate_references(kept))
+  while waiting:
+    selector = waiting.pop().configurable.selector
+    found = {key: bindings[key] for key in bindings if key[1] == selector and key not in kept}
+    kept |= found
+    waiting += gin_internals.iterate_references(found)
+  lines = config_text.text(kept, "").splitlines() if kept else []
+  return [line for line in lines if line and not line.startswith(("#", "import ", "from "))]
+
+
 def dead_bindings(used_roots: Sequence[str] = ("trainer.run", "trainer.RunConfig")) -> list[str]:
   """Returns the bindings that are set and never used; see `trainer.config.unused_bindings`.
 

@@ -3,6 +3,7 @@
 __all__ = [
   "cluster",
   "device",
+  "energy",
   "gpu_config",
   "gpus",
   "replica",

@@ -4,12 +4,13 @@
     driver.gpus[0].name, driver.version, driver.cuda
 
 The driver answers through NVML, its library for management (libnvidia-ml.so.1), which comes with it
-and which `nvidia-smi` uses too: https://docs.nvidia.com/deploy/nvml-api.
+and which `nvidia-smi` uses too: https://docs.nvidia.com/deploy/nvml-api. NVIDIA's package
+nvidia-ml-py calls it.
 """
 
+import contextlib
 import ctypes
 import dataclasses
-import functools
 import glob
 import os
 from collections.abc import Callable
@@ -22,7 +23,7 @@ _PCI_DEVICES = "/sys/bus/pci/devices/*"
 _PCI_VENDOR = "0x10de"
 _PCI_CLASSES = ("0x0300", "0x0302")
 
-# nvmlReturn_t, those that have an answer of their own.
+# nvmlReturn_t, those that have an answer of their own. The package is not imported for their sake.
 _NO_PERMISSION = 4
 _NOT_LOADED = 9
 _NO_LIBRARY = 12
@@ -98,7 +99,7 @@ def read(
     None if there is no sign of an NVIDIA GPU.
   """
   try:
-    library = load(_LIBRARY)
+    load(_LIBRARY)
   except OSError:
     if not _on_pci_bus(pci_devices):
       return None
@@ -107,57 +108,63 @@ def read(
       "install the NVIDIA driver, or, in a container, start it with the machine's GPUs (docker run "
       "--gpus=all, which needs the NVIDIA Container Toolkit)."
     )
+  import pynvml  # only where there is a driver to ask
+
   try:
-    return _ask(library)
-  except _NvmlError as error:
-    status, text = error.args
-    if status == _NOT_LOADED and not _on_pci_bus(pci_devices):
+    return _ask(pynvml)
+  except pynvml.NVMLError as error:
+    if error.value == _NOT_LOADED and not _on_pci_bus(pci_devices):
       return None  # the library is installed, as in many images, and there is no GPU
-    return Driver(failure=_FAILURES.get(status, f"the NVIDIA driver does not answer: {text}."))
+    return Driver(
+      failure=_FAILURES.get(error.value, f"the NVIDIA driver does not answer: {error}.")
+    )
 
 
-class _NvmlError(Exception):
-  """A call of NVML failed; its arguments are the nvmlReturn_t and its text."""
+def energy(load: Callable[[str], Any] = ctypes.CDLL) -> list[int]:
+  """Returns the millijoules that each GPU has taken since its driver was loaded; [] if unknown.
 
-
-class _Memory(ctypes.Structure):
-  """nvmlMemory_t."""
-
-  _fields_ = [(name, ctypes.c_ulonglong) for name in ("total", "free", "used")]
-
-
-def _ask(library):
-  call = functools.partial(_call, library)
-  call("nvmlInit_v2")
+  Args:
+    load: see `read`.
+  """
   try:
-    text = ctypes.create_string_buffer(96)  # NVML_DEVICE_NAME_V2_BUFFER_SIZE, the longest of them
-    call("nvmlSystemGetDriverVersion", text, ctypes.c_uint(len(text)))
-    version = text.value.decode()
-    cuda, count = ctypes.c_int(), ctypes.c_uint()
-    call("nvmlSystemGetCudaDriverVersion_v2", ctypes.byref(cuda))
-    call("nvmlDeviceGetCount_v2", ctypes.byref(count))
-    gpus = tuple(_gpu(call, index) for index in range(count.value))
-    return Driver(version, (cuda.value // 1000, cuda.value % 1000 // 10), gpus)
+    load(_LIBRARY)
+  except OSError:
+    return []
+  import pynvml
+
+  try:
+    with _session(pynvml):
+      return [pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu) for gpu in _handles(pynvml)]
+  except pynvml.NVMLError:  # GPUs before Volta do not count
+    return []
+
+
+@contextlib.contextmanager
+def _session(nvml):
+  nvml.nvmlInit()
+  try:
+    yield
   finally:
-    library.nvmlShutdown()
+    nvml.nvmlShutdown()
 
 
-def _gpu(call, index):
-  handle, memory, text = ctypes.c_void_p(), _Memory(), ctypes.create_string_buffer(96)
-  major, minor = ctypes.c_int(), ctypes.c_int()
-  call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
-  call("nvmlDeviceGetName", handle, text, ctypes.c_uint(len(text)))
-  call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
-  call("nvmlDeviceGetCudaComputeCapability", handle, ctypes.byref(major), ctypes.byref(minor))
-  return Gpu(text.value.decode(), memory.total, (major.value, minor.value))
+def _handles(nvml):
+  return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
 
 
-def _call(library, name, *arguments):
-  """Calls a function of NVML; raises _NvmlError unless it returns NVML_SUCCESS."""
-  status = getattr(library, name)(*arguments)
-  if status:
-    library.nvmlErrorString.restype = ctypes.c_char_p
-    raise _NvmlError(status, f"{name}: {(library.nvmlErrorString(status) or b'?').decode()}")
+def _ask(nvml):
+  with _session(nvml):
+    version = nvml.nvmlSystemGetDriverVersion()
+    cuda = nvml.nvmlSystemGetCudaDriverVersion_v2()
+    gpus = tuple(
+      Gpu(
+        nvml.nvmlDeviceGetName(gpu),
+        nvml.nvmlDeviceGetMemoryInfo(gpu).total,
+        nvml.nvmlDeviceGetCudaComputeCapability(gpu),
+      )
+      for gpu in _handles(nvml)
+    )
+  return Driver(version, (cuda // 1000, cuda % 1000 // 10), gpus)
 
 
 def _on_pci_bus(pci_devices):

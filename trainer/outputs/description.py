@@ -14,6 +14,14 @@ Example:
                                       from_raw takes, and their names in the signature
       "class_names": ["0", "1", ...],
       "metrics": {"accuracy": 0.98},  from the evaluation of this checkpoint, if there was one
+      "report": {"examples": 360, "metrics": {"accuracy": {"value": 0.98, "low": ..., "high": ...}},
+                 ...},                from its evaluation report; null without one
+      "training": {"steps": 2000, "seconds": 0.62, "commit": "9be2...", ...}   {} for weights that
+                                      are of no run of this folder
+      "sizes": {"parameters": 17226, "trainable": 17226, "variables": 6, "bytes": 68904,
+                "files": 161735},     of the model; "files" is the size of the SavedModel in bytes
+      "data": ["run.train_input_fn = @train/digits.input_fn", ...],   lines of gin_config
+      "card": {"Limits": "..."},      the author's words, see ExportOptions.card
       "gin_config": "...",
       "versions": {"octet": "0.1.0", ...},
       "runtimes": {"onnx": {"file": "model.onnx", ...}},   see `outputs.runtimes`
@@ -107,7 +115,8 @@ def describe(
 
   Args:
     signatures: see `signatures_of`.
-    about: "model", "checkpoint", "global_step" and "metrics", as far as they are known.
+    about: "model", "checkpoint", "global_step", "metrics", "report", "training", "sizes" and
+      "card", as far as they are known.
     class_names: the names of the classes, or None.
     decodes: names of the features that can be decoded from bytes.
     raw: columns and texts that from_raw takes → {"input": name in the signature, "optional": bool}.
@@ -128,6 +137,7 @@ def describe(
     "decodes": sorted(decodes),
     "raw": dict(raw or {}),
     "class_names": None if class_names is None else list(class_names),
+    "data": config.input_bindings(),
     "gin_config": config.operative_text(),
     "versions": {
       "octet": trainer.__version__,

@@ -35,6 +35,8 @@ class ExportOptions:
       and "tflite_int8", see `outputs.runtimes`.
     verify: whether another process runs each export and compares the outputs before it is
       published.
+    card: heading → text, what only the author can say in the model card: "Intended use", "Limits",
+      "Origin of the data", "License", and any others.
 
   Raises:
     SettingError: a value is invalid.
@@ -46,6 +48,7 @@ class ExportOptions:
   warm_up_batches: Sequence[setting_types.Count] = (1,)
   runtimes: Sequence[str] = ()
   verify: bool = True
+  card: Mapping[str, str] | None = None
 
   def __post_init__(self) -> None:
     if self.runtimes:

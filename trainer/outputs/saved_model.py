@@ -4,6 +4,8 @@
                                    by name. The number: see `outputs.numbered_exports`
     <export_dir_base>/<number>/assets.extra/octet.json
                                    its description, see `outputs.description`
+    <export_dir_base>/<number>/MODEL_CARD.md
+                                   the same for people, see `outputs.model_card`
 
 Other signatures take encoded images or serialised Examples, see `outputs.signatures`. Every
 signature takes any number of examples.
@@ -16,6 +18,7 @@ process, without Octet, has run it with the same results, see `outputs.verificat
 
 import contextlib
 import dataclasses
+import math
 import os
 import tempfile
 import time
@@ -33,6 +36,7 @@ from trainer.io import files, storage
 from trainer.outputs import (
   checks,
   description,
+  model_card,
   numbered_exports,
   options,
   preprocessing,
@@ -106,14 +110,19 @@ class SavedModelExport:
 
   def _about(self, source, step):
     """Says in octet.json where the values come from."""
-    metrics = {}
+    about = {"metrics": {}, "report": None, "training": {}}
     if self.values.is_own(source):
-      metrics = evaluations_file.read(self.model_dir, "").get(step, {})
+      about = {
+        "metrics": evaluations_file.read(self.model_dir, "").get(step, {}),
+        "report": model_card.report_of(self.model_dir, step),
+        "training": model_card.trained(self.model_dir, step),
+      }
     return {
       "model": self.model_fn.full_name,
       "checkpoint": source,
       "global_step": step,
-      "metrics": metrics,
+      **about,
+      "card": dict(self.options.card or {}),
     }
 
 
@@ -304,7 +313,7 @@ def verify(
   made_of = model.preprocessing if model.beside else None
   described = description.describe(
     found,
-    about,
+    {**about, "sizes": _sizes(model, folder)},
     model.options.class_names,
     made_of.decoders if made_of else (),
     made_of.columns if made_of else None,
@@ -326,6 +335,28 @@ def verify(
       folder, model.options.runtimes, default, model.inputs.sample
     )
   description.write(folder, described)
+  model_card.write(folder, described)
+
+
+def _sizes(model, folder):
+  """Returns what octet.json has under "sizes"."""
+  store = model.program.store
+  counts = {
+    name: math.prod(each.shape) for name, each in store.variables.items() if name != "global_step"
+  }
+  return {
+    "parameters": sum(counts.values()),
+    "trainable": sum(math.prod(each.shape) for each in store.trainable_variables()),
+    "variables": len(counts),
+    "bytes": sum(
+      count * tf.as_dtype(store.variables[name].dtype).size for name, count in counts.items()
+    ),
+    "files": sum(
+      storage.stat(os.path.join(below, name)).length
+      for below, _, names in storage.walk(folder)
+      for name in names
+    ),
+  }
 
 
 def publish(folder: str, path: str) -> None:

@@ -3,16 +3,22 @@
 import ctypes
 import re
 
+import pynvml
 import pytest
 
 from trainer.devices import nvidia_driver
+
+_TEXTS = dict(pynvml.NVMLError._errcode_to_string)
 
 H100 = nvidia_driver.Gpu("NVIDIA H100 80GB HBM3", 81559 * 2**20, (9, 0))
 K80 = nvidia_driver.Gpu("Tesla K80", 12 * 2**30, (3, 7))
 
 
 class Library:
-  """NVML of a machine with these GPUs; `fails` maps a function's name to what it returns."""
+  """NVML of a machine with these GPUs; `fails` maps a function's name to what it returns.
+
+  It has the functions of the C library, which nvidia-ml-py calls.
+  """
 
   def __init__(self, gpus=(), cuda=13000, fails=()):
     self._gpus = gpus
@@ -25,11 +31,16 @@ class Library:
 
     self.nvmlErrorString = error_string
 
-  def nvmlInit_v2(self):
-    return self._fails.get("nvmlInit_v2", 0)
+  def nvmlInitWithFlags(self, flags):
+    return self._fails.get("nvmlInitWithFlags", 0)
 
   def nvmlShutdown(self):
     self.closed = True
+    return 0
+
+  def nvmlDeviceGetTotalEnergyConsumption(self, handle, energy):
+    energy._obj.value = 1000 * _address(handle)
+    return self._fails.get("nvmlDeviceGetTotalEnergyConsumption", 0)
 
   def nvmlSystemGetDriverVersion(self, text, size):
     text.value = b"580.159.04"
@@ -44,12 +55,11 @@ class Library:
     return 0
 
   def nvmlDeviceGetHandleByIndex_v2(self, index, handle):
-    handle._obj.value = index.value + 1  # a handle is an address
+    handle._obj.contents = ctypes.cast(index.value + 1, type(handle._obj)).contents
     return 0
 
   def _of(self, handle):
-    assert isinstance(handle, ctypes.c_void_p)  # as an int it would lose its upper half
-    return self._gpus[handle.value - 1]
+    return self._gpus[_address(handle) - 1]
 
   def nvmlDeviceGetName(self, handle, text, size):
     text.value = self._of(handle).name.encode()
@@ -62,6 +72,24 @@ class Library:
   def nvmlDeviceGetCudaComputeCapability(self, handle, major, minor):
     major._obj.value, minor._obj.value = self._of(handle).compute_capability
     return 0
+
+
+def _address(handle):
+  """A handle is an address; those here are counted from 1."""
+  return ctypes.cast(handle, ctypes.c_void_p).value
+
+
+@pytest.fixture
+def install(monkeypatch):
+  """Returns a function that has nvidia-ml-py call a Library, and returns `load` for `read`."""
+
+  def install(library):
+    monkeypatch.setattr(pynvml, "nvmlLib", library)
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    monkeypatch.setattr(pynvml.NVMLError, "_errcode_to_string", dict(_TEXTS))
+    return lambda name: library
+
+  return install
 
 
 def no_library(name):
@@ -78,41 +106,48 @@ def pci_devices(folder, *devices):
   return str(folder / "*")
 
 
-def test_what_it_says(tmp_path):
+def test_what_it_says(install, tmp_path):
   library = Library([H100, K80], cuda=12080)
-  driver = nvidia_driver.read(lambda name: library, pci_devices(tmp_path))
+  driver = nvidia_driver.read(install(library), pci_devices(tmp_path))
   assert driver == nvidia_driver.Driver("580.159.04", (12, 8), (H100, K80))
   assert str(driver.gpus[0]) == "NVIDIA H100 80GB HBM3 (80 GiB, compute capability 9.0)"
   assert library.closed
 
 
+def test_the_energy_of_each_gpu(install):
+  assert nvidia_driver.energy(install(Library([H100, H100]))) == [1000, 2000]
+  old = Library([K80], fails={"nvmlDeviceGetTotalEnergyConsumption": 3})
+  assert nvidia_driver.energy(install(old)) == []
+  assert nvidia_driver.energy(no_library) == []
+
+
 @pytest.mark.parametrize(
   "function, status, said",
   [
-    ("nvmlInit_v2", 18, "different versions.*restart the machine"),
-    ("nvmlInit_v2", 4, "may not open the NVIDIA GPUs: add the user"),
-    ("nvmlInit_v2", 999, "does not answer: nvmlInit_v2: status 999"),
+    ("nvmlInitWithFlags", 18, "different versions.*restart the machine"),
+    ("nvmlInitWithFlags", 4, "may not open the NVIDIA GPUs: add the user"),
+    ("nvmlInitWithFlags", 15, "does not answer: GPU is lost"),
+    ("nvmlInitWithFlags", 997, "does not answer: status 997"),
     ("nvmlSystemGetCudaDriverVersion_v2", 12, r"lacks.*libcuda.so.1.*DRIVER_CAPABILITIES"),
   ],
 )
-def test_a_driver_that_does_not_answer_is_said(tmp_path, function, status, said):
+def test_a_driver_that_does_not_answer_is_said(install, tmp_path, function, status, said):
   library = Library([H100], fails={function: status})
-  driver = nvidia_driver.read(lambda name: library, pci_devices(tmp_path))
+  driver = nvidia_driver.read(install(library), pci_devices(tmp_path))
   assert not driver.gpus
   assert re.search(said, driver.failure)
 
 
-def test_a_gpu_without_its_driver_is_found_on_the_bus(tmp_path):
+def test_a_gpu_without_its_driver_is_found_on_the_bus(install, tmp_path):
   bus = pci_devices(tmp_path, ("0x8086", "0x030000"), ("0x10de", "0x030200"))
   assert (
     "its driver is not found (libnvidia-ml.so.1)" in nvidia_driver.read(no_library, bus).failure
   )
-  asleep = Library(fails={"nvmlInit_v2": 9})
-  assert "installed and not loaded" in nvidia_driver.read(lambda name: asleep, bus).failure
+  asleep = install(Library(fails={"nvmlInitWithFlags": 9}))
+  assert "installed and not loaded" in nvidia_driver.read(asleep, bus).failure
 
 
-def test_no_sign_of_a_gpu(tmp_path):
+def test_no_sign_of_a_gpu(install, tmp_path):
   bus = pci_devices(tmp_path, ("0x8086", "0x030000"), ("0x10de", "0x020000"))  # a network card
   assert nvidia_driver.read(no_library, bus) is None
-  asleep = Library(fails={"nvmlInit_v2": 9})
-  assert nvidia_driver.read(lambda name: asleep, bus) is None
+  assert nvidia_driver.read(install(Library(fails={"nvmlInitWithFlags": 9})), bus) is None

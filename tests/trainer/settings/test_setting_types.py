@@ -166,6 +166,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
     "warm_up_batches": "counts",
     "runtimes": "texts",
     "verify": "flag",
+    "card": "texts by text?",
   },
   trainer.WarmStartSettings: {
     "ckpt_to_initialize_from": "path",
