@@ -1,16 +1,16 @@
 """The story of a run: device → inputs → estimator → loop, by mode.
 
-`Experiment` is what a gin config binds, by the name `run`; `Flags` is what the command line says.
+`Experiment` holds what a gin file binds to `run`; `Flags` holds the command line.
 
     run.model_fn = @digits_mlp.model_fn
     run.train_input_fn = @train/digits.input_fn
     run.train_batch_size = 32
 
-Layout of what it writes, beside what `trainer.checkpoints.directory` does:
+Files that this module writes; `trainer.checkpoints.directory` writes the others:
 
     <model_dir>/config.gin               the bindings as parsed, when a training begins
-    <model_dir>/operative_config.gin     those that took effect, after the first loop
-    <model_dir>/environment.json         what the training runs on
+    <model_dir>/operative_config.gin     the bindings that took effect, after the first loop
+    <model_dir>/environment.json         hardware and versions of the training
     <model_dir>/eval/                    TensorBoard files of evaluations
     <model_dir>/evaluation_reports/      see `trainer.reporting.evaluation_reports`
     <model_dir>/export/                  SavedModels, see `trainer.outputs.exporters`
@@ -70,41 +70,40 @@ MODES = tuple(_KINDS)
 @gin_names.configurable("run", module="trainer")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
-  """What a gin file binds to `run`.
+  """The arguments that a gin file binds to `run`.
 
   Attributes:
     model_fn: see `trainer.spec`.
     train_input_fn: the input_fn of the training, see `trainer.inputs`.
-    train_input_service: "grpc://host:port" of a tf.data service on which the train_input_fn is run,
-      see `trainer.inputs.data_service`.
-    eval_input_fn: that of the evaluations.
-    predict_input_fn: that of predictions; default: eval_input_fn.
-    params: dict for all of them.
+    train_input_service: "grpc://host:port" of a tf.data service that runs the train_input_fn, see
+      `trainer.inputs.data_service`.
+    eval_input_fn: the input_fn of the evaluations.
+    predict_input_fn: the input_fn of predictions; default: eval_input_fn.
+    params: dict for the model_fn and the input_fns.
     train_steps: the global step to end at, or a duration such as "50 epochs", see
       `trainer.settings.durations`; None for the end of the input.
     eval_steps: global batches to evaluate; None for the whole set.
-    eval_throttle_secs: the least time between two evaluations while training.
-    eval_timeout_secs: of --mode=continuous_eval, which ends when no checkpoint has come for so
-      long.
-    eval_specs: list of EvalSpecs, of sets that are evaluated as well; each needs a name.
-    evaluation_report: an EvaluationReport, which tells more of the evaluation than the metrics do,
-      see `trainer.judgement`; None for no report.
+    eval_throttle_secs: the shortest time between two evaluations of a training.
+    eval_timeout_secs: --mode=continuous_eval ends after this time without a new checkpoint.
+    eval_specs: list of EvalSpecs of further evaluation sets; each needs a name.
+    evaluation_report: an EvaluationReport, which adds details to the metrics, see
+      `trainer.judgement`; None for no report.
     exporters: list of exporters, see `trainer.outputs.exporters`; None for one SavedModel at the
       end, in <model_dir>/export/<number>.
-    train_batch_size: examples in a training step of all cores together.
-    eval_batch_size: the same of an evaluation step.
-    predict_batch_size: the same of a prediction step; default: that of evaluation.
-    train_per_core_batch_size: of one core, in place of train_batch_size.
-    eval_per_core_batch_size: of one core, in place of eval_batch_size.
-    predict_per_core_batch_size: of one core, in place of predict_batch_size.
+    train_batch_size: the global batch of a training step.
+    eval_batch_size: the global batch of an evaluation step.
+    predict_batch_size: the global batch of a prediction step; default: eval_batch_size.
+    train_per_core_batch_size: the batch of one core, instead of train_batch_size.
+    eval_per_core_batch_size: the batch of one core, instead of eval_batch_size.
+    predict_per_core_batch_size: the batch of one core, instead of predict_batch_size.
     train_hooks: list of hooks, see `trainer.hooks`.
     class_names: list of str, the classes' names in the order of their numbers, for predictions;
       None to show numbers.
-    contact_sheet_images: how many images the contact sheet of predictions has; 0 for no contact
+    contact_sheet_images: the number of images on the contact sheet of predictions; 0 for no contact
       sheet.
-    contact_sheet: which examples the sheet and the table of predictions show: "spread" for some of
-      the whole set, the same for the same seed; "worst" for wrong ones, those whose label has
-      the least probability first.
+    contact_sheet: the examples on the sheet and in the table of predictions. "spread": a sample of
+      the whole set, the same for the same seed. "worst": wrong examples, lowest probability of the
+      label first.
     warm_start_from: a path or WarmStartSettings, see `trainer.checkpoints.warm_start`.
     export_options: an ExportOptions; by default it has the class_names above.
 
@@ -153,7 +152,7 @@ class Experiment:
     }
 
   def batch_sizes(self) -> batch_sizes.BatchSizes:
-    """Returns the batch sizes that are bound."""
+    """Returns the bound batch sizes."""
     return batch_sizes.BatchSizes(**{name: getattr(self, name) for name in batch_sizes.SETTINGS})
 
   def all_exporters(self) -> Sequence[Any]:
@@ -161,10 +160,10 @@ class Experiment:
     return [exporters_lib.FinalExporter(name="")] if self.exporters is None else self.exporters
 
   def all_eval_specs(self, input_fn: Any) -> list[eval_spec.EvalSpec]:
-    """Returns what is evaluated: the evaluation set, and the further sets.
+    """Returns the EvalSpecs of the evaluation set and of the further sets.
 
     Args:
-      input_fn: eval_input_fn, or what was traced of it.
+      input_fn: eval_input_fn, or its trace.
     """
     first = eval_spec.EvalSpec(
       input_fn,
@@ -176,7 +175,7 @@ class Experiment:
     return [self._with_class_names(each) for each in (first, *self.eval_specs)]
 
   def _with_class_names(self, each):
-    """An EvalSpec, whose report takes the run's class names where it has none of its own."""
+    """Returns an EvalSpec whose report uses the run's class names, unless it has its own."""
     if each.report is None or each.report.class_names is not None:
       return each
     report = dataclasses.replace(each.report, class_names=self.class_names)
@@ -185,10 +184,10 @@ class Experiment:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags:
-  """What the command line says of a run.
+  """The command line of a run.
 
   Attributes:
-    model_dir: where everything is written.
+    model_dir: the folder for all files.
     mode: one of MODES.
     device: see run_config.RunConfig, also for the next five.
     tpu: the same.
@@ -197,15 +196,15 @@ class Flags:
     xla: the same.
     compiled: the same.
     seed: the run's seed; None for RunConfig.tf_random_seed.
-    force: take model_dir from another training that goes on there.
-    dry_run: run one step of each kind on one batch, say what was found, write nothing.
-    benchmark_input: run the input pipelines of the mode alone, say how fast they are and which
-      stage is the slowest, write nothing.
-    profile: say where the time of some training steps goes, with the hook Profiler.
-    strict_gin: bindings that nobody uses are an error, not a warning.
+    force: take model_dir away from another running training.
+    dry_run: run one step of each kind on one batch, report problems, write nothing.
+    benchmark_input: run the input pipelines of the mode alone, report their speed and the slowest
+      stage, write nothing.
+    profile: report the time of some training steps, with the hook Profiler.
+    strict_gin: an unused binding is an error, not a warning.
 
   Raises:
-    SettingError: the mode is none, has no model_dir, or nothing to profile.
+    SettingError: the mode is unknown, lacks a model_dir, or has nothing to profile.
   """
 
   model_dir: str | None = None
@@ -239,16 +238,16 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
 
   Args:
     flags: the Flags.
-    asked: the Experiment; None for that of the gin configuration.
+    asked: the Experiment; None for the gin configuration's.
 
   Returns:
-    The metrics of the last evaluation (dict) where there is one, else None.
+    The metrics of the last evaluation (dict), or None without an evaluation.
 
   Raises:
-    errors.OctetError: says what to change. Nothing was written if the mistake is in a setting, an
+    errors.OctetError: names the remedy. Nothing was written if the mistake is in a setting, an
       input_fn's shapes or a model_fn.
   """
-  # 1. What is asked for. Before anything is read or made.
+  # 1. The settings, before anything is read or made.
   asked = asked or Experiment()  # type: ignore[call-arg]  # gin gives it the arguments
   if flags.model_dir:
     storage.check_answers(flags.model_dir, "--model_dir")
@@ -257,7 +256,7 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
   if Kind.EVAL in _KINDS[flags.mode]:
     eval_spec.check(asked.all_eval_specs(asked.eval_input_fn))
 
-  # 2. The device and the estimator on it. Which sizes fit is known from here on.
+  # 2. The device and its estimator. From here on, the batch sizes that fit are known.
   runner = make_estimator(asked, flags)
   mode = flags.mode
   if runner.device.role == "evaluator" and mode == "train_and_evaluate":
@@ -265,20 +264,19 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
   kinds = _KINDS[mode]
   runner.log_settings(kinds)
 
-  # 3. The inputs alone, if that is asked for: neither a checkpoint nor the model is needed.
+  # 3. The inputs alone, if the user asks for them: they need neither a checkpoint nor the model.
   if flags.benchmark_input:
     for kind in kinds:
       logging.info("The %s input. %s", kind, runner.time_input(kind, input_fns[kind]))
     logging.info("Nothing was trained or written.")
     return None
 
-  # 4. What is the cheapest thing to miss: a checkpoint, where one is needed, or a folder that no
-  #    other training is at work in.
+  # 4. The cheapest failures first: a missing checkpoint, or a folder that another training uses.
   if not flags.dry_run:
     _check_model_dir(runner, mode)
 
-  # 5. Every step that will be run is traced, which finds mistakes in the input_fns and in all
-  #    branches of the model_fn. What was traced takes the place of its input_fn.
+  # 5. The trace of every step, which finds mistakes in the input_fns and in all branches of the
+  #    model_fn. Each trace replaces its input_fn, so that nothing is traced twice.
   traced: dict[Kind, Any] = dict(input_fns)
   with preemption.explain_interrupt(preemption.NOTHING_TO_SAVE):
     for kind in kinds:
@@ -290,8 +288,8 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
         with preemption.explain_interrupt(preemption.NOTHING_TO_SAVE):
           each.report.check(runner.trace(Kind.PREDICT, each.input_fn))
 
-  # 6. Bindings that nobody uses: after the tracing, which calls what the model_fn calls, and after
-  #    the hooks, which have bindings of their own.
+  # 6. Unused bindings, after the tracing, which calls everything that the model_fn calls, and after
+  #    the hooks, which have their own bindings.
   hooks = _hooks(asked, flags)
   _report_dead_bindings(flags.strict_gin)
 
@@ -419,7 +417,7 @@ def _require_input_fns(mode, input_fns):
 
 
 def _with_class_names(export_options, class_names):
-  """The ExportOptions, which take the run's class names where they have none of their own."""
+  """Returns ExportOptions with the run's class names, unless they have their own."""
   export_options = options.check(export_options)
   if export_options.class_names is None:
     export_options = dataclasses.replace(export_options, class_names=class_names)
@@ -427,7 +425,7 @@ def _with_class_names(export_options, class_names):
 
 
 def _total_steps(runner: estimator.Estimator, train_steps: int | str | None) -> int | None:
-  """The number of steps of a duration, which may be in epochs or examples."""
+  """Returns the number of steps of a duration, which may be in epochs or examples."""
   if Kind.TRAIN not in runner.batch_sizes():  # a run that does not train
     return train_steps if isinstance(train_steps, int) else None
   return durations.TrainingLength(
@@ -481,12 +479,12 @@ def _say_done(runner, results, exporters):
 
 
 def _next(runner, model_dir, exported):
-  """Yields (what it is good for, the words of a shell command)."""
+  """Yields (purpose, words of a shell command) for each useful next command."""
   # The folder above has the runs beside this one too, for TensorBoard to compare.
   above = os.path.dirname(model_dir)
   logdir = above if above and not os.path.isabs(model_dir) and "://" not in above else model_dir
   yield "learning curves", ["tensorboard", "--logdir", logdir]
-  # A run that is configured in Python has no such file to go on with.
+  # A run configured in Python has no gin file that a next command could name.
   if "model_fn" in gin.get_bindings(Experiment, resolve_references=False):
     flags = [
       f"--gin_file={os.path.join(model_dir, 'config.gin')}",
@@ -518,11 +516,11 @@ def _report_dead_bindings(strict):
 
 
 class _WriteConfiguration:
-  """A hook that writes down how a training is configured.
+  """A hook that records the configuration of a training.
 
-  What was parsed is written once the training has its folder and its values, since a training that
-  is refused must leave those of another as they are. What took effect is written after the first
-  loop.
+  It writes the parsed bindings when the training owns its folder and has its values: a refused
+  training must leave another run's files unchanged. It writes the bindings that took effect after
+  the first loop.
   """
 
   def __init__(self):

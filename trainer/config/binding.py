@@ -23,12 +23,12 @@ from trainer.config import gin_internals, trust
 def apply(
   file: config_files.File, places: dict[gin_internals.Key, str], allowed: trust.Allowed
 ) -> None:
-  """Executes the imports and bindings of a file and of the files that it includes, in order.
+  """Executes the imports and bindings of a file and its includes, in order.
 
   Args:
     file: the parsed file.
-    places: receives for each binding where it was made, such as "a.gin:12".
-    allowed: what the file may import and name.
+    places: receives the place of each binding, such as "a.gin:12".
+    allowed: the names that the file may import and use.
 
   Raises:
     SettingError: an import or a binding fails; the message names the file and line.
@@ -52,16 +52,16 @@ def find(selector: str, place: str, allowed: trust.Allowed) -> Any:
 
   Args:
     selector: complete, or its last parts.
-    place: where the selector is written, for the error message.
-    allowed: what may be named there.
+    place: the selector's place, for the error message.
+    allowed: the names that are allowed at this place.
 
   Raises:
-    SettingError: nothing is registered under the selector, it fits several, or it is not allowed.
+    SettingError: the selector is unknown, ambiguous, or not allowed.
   """
   dynamic = gin_internals.registers_dynamically()
   try:
     if dynamic:
-      # Before gin registers what the selector leads to, and so changes it.
+      # Before gin registers the selector's target: registering replaces the target.
       allowed.check_reached(selector, place)
     found = gin_internals.find(selector)
   except KeyError:
@@ -75,7 +75,7 @@ def find(selector: str, place: str, allowed: trust.Allowed) -> Any:
     if not dynamic:
       allowed.check_registered(found, selector, place)
     return found
-  # A module of Octet's own that was not imported explains the error better than similar names do.
+  # A module of Octet that was not imported explains the error better than similar names.
   module = selector.rpartition(".")[0].rpartition(".")[2]
   unused = [
     name for name in _modules() if name.rpartition(".")[2] == module and name not in sys.modules
@@ -92,7 +92,7 @@ def find(selector: str, place: str, allowed: trust.Allowed) -> Any:
   )
 
 
-# Names that came with a Keras that is newer than the oldest that Octet takes.
+# Names that Keras got after the oldest version that Octet supports.
 _NEWER = {"keras.optimizers.Muon": "3.10"}
 
 
@@ -111,7 +111,7 @@ def _near(selector):
 
 
 def named_parameters(configurable: Any) -> dict[str, inspect.Parameter]:
-  """Returns the parameters of a gin Configurable that can be passed by name."""
+  """Returns the parameters of a gin Configurable that accept a keyword."""
   try:
     found = inspect.signature(configurable.wrapped).parameters.values()
   except ValueError:  # some builtins have no signature; then Python checks the call
@@ -123,8 +123,8 @@ def named_parameters(configurable: Any) -> dict[str, inspect.Parameter]:
   }
 
 
-# These modules need tf.estimator, so importing them fails since TensorFlow 2.16. The import is
-# skipped, because trainer.config.keras_names registers the same names.
+# These modules need tf.estimator, so importing them fails since TensorFlow 2.16. Octet skips the
+# import, because trainer.config.keras_names registers the same names.
 _GIN_TF = ("gin.tf", "gin.tf.external_configurables")
 
 
@@ -166,9 +166,9 @@ def _import(scope, statement, place, allowed):
 
 
 def _importable(module):
-  """Returns the name by which a module is imported, which Octet ships under one of two names.
+  """Returns the name under which Python imports a module; Octet ships some under two names.
 
-  A program's own package of the name `models` or `input_pipelines` comes first, as far as it goes.
+  A program's own package `models` or `input_pipelines` has priority for the modules in it.
   """
   short = module.removeprefix(f"{config_files.PACKAGE}.")
   if short.partition(".")[0] not in ("input_pipelines", "models"):
@@ -184,7 +184,7 @@ def _where_raised(error):
 
 
 def _where_from(module):
-  """Returns a sentence on where the package of a missing module is, and which other it hides."""
+  """Returns a sentence that says where a missing module's package is, and which other it hides."""
   root, _, inner = module.partition(".")
   spec = importlib.util.find_spec(root) if inner else None
   if spec is None or not spec.submodule_search_locations:
@@ -244,7 +244,7 @@ def _resolve(value, place, allowed):
 
 
 def _checked(call, place, allowed):
-  """Calls something for a gin file, which only Keras and Octet's own code do not trust."""
+  """Calls a function for a gin file; Keras and Octet's own code are the callers that check it."""
   if "keras" in sys.modules:
     from trainer.internals import keras_internals
 
@@ -268,7 +268,7 @@ def _why_not(configurable, selector, name):
       if "trainer.run" in gin_internals.all_selectors()
       else None
     )
-    # `run` passes these on to what it makes: RunConfig.train_steps, for one, comes from
+    # `run` passes these on to other objects: RunConfig.train_steps, for example, comes from
     # run.train_steps.
     if run and name in named_parameters(run):
       return f"{selector}.{name} is not set in gin: bind run.{name}."

@@ -1,6 +1,6 @@
-"""Checks that a configuration sets the macros that it uses and all required parameters.
+"""Checks that a configuration sets all used macros and all required parameters.
 
-The checks run when everything is bound and before anything is called.
+The checks run after all bindings and before any call.
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ def check(places: Mapping[gin_internals.Key, str], root: Any = None) -> None:
   """Checks the current bindings.
 
   Args:
-    places: for each binding, where it was made.
-    root: gin's Configurable of the function that the configuration is for. Its callers pass the
-      parameters in its denylist, and no others.
+    places: the place of each binding.
+    root: gin's Configurable of the configured function. Its callers pass exactly the parameters in
+      its denylist.
 
   Raises:
-    SettingError: a macro has no value or refers to itself, a macro of the command line, or one
-      that is written like a parameter, is not used, a function is called to make its own argument,
-      or a required parameter is not set.
+    SettingError: a macro has no value or refers to itself; a macro from the command line, or a
+      macro written like a parameter, is unused; a function call makes its own argument; or a
+      required parameter is missing.
   """
   _check_macros(places)
   _check_calls(places)
@@ -65,9 +65,9 @@ def _check_macros(places):
 
 
 def _check_use(places, root):
-  """Raises SettingError for a macro that was meant for another, or for a parameter.
+  """Raises SettingError for a macro whose name was meant for another macro or a parameter.
 
-  A file may offer macros that an experiment does not need: `unused_bindings` reports those.
+  A file may offer macros that an experiment does not use: `unused_bindings` reports those.
   """
   used = {
     "/".join(reference.scopes)
@@ -96,7 +96,7 @@ _MOST_MACROS_DEEP = 200
 
 
 def _count_values(name, within, counted):
-  """Returns how many macros are evaluated for one; counted has those that were counted."""
+  """Returns how many macros gin evaluates for one; `counted` has the earlier counts."""
   if name in within:
     raise errors.SettingError(
       f"The macro {name} is made of itself: {' → '.join(f'%{each}' for each in (*within, name))}."
@@ -121,14 +121,14 @@ def _count_values(name, within, counted):
 
 
 def _check_calls(places):
-  """Raises SettingError where `@name()` is called to make its own argument: gin would not end."""
+  """Raises SettingError if `@name()` makes its own argument: gin would never end."""
   checked: set[tuple[str, str]] = set()
   for scope, selector in gin_internals.bindings():
     _follow_calls((scope, selector), (), checked, places)
 
 
 def _follow_calls(call, within, checked, places):
-  """Follows what a call of (scope, selector) makes gin call; within are the calls that led here."""
+  """Follows the calls that gin makes for (scope, selector); `within` are the calls around it."""
   if call in checked:
     return
   for key, value in _arguments(*call).items():
@@ -167,9 +167,9 @@ def _required(places, root):
     for reference in gin_internals.iterate_references(value):
       if gin_internals.is_macro(reference) or gin_internals.is_constant(reference):
         continue
-      # gin itself calls `@name()`, so all that has no default must be bound. `@name` is called by
-      # someone who passes arguments. Which ones is known only for what the root calls: none of
-      # those that are marked gin.REQUIRED.
+      # gin itself calls `@name()`, so every parameter without a default needs a binding. Another
+      # caller passes arguments to `@name`. Octet knows them only for calls by the root: the caller
+      # passes no parameter marked gin.REQUIRED.
       by_root = root and key[1] == root.selector and value is reference
       for name, parameter in binding.named_parameters(reference.configurable).items():
         if (reference.evaluate and _has_no_default(parameter)) or (

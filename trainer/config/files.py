@@ -5,9 +5,9 @@ Nothing is imported or bound yet; `trainer.config.binding` does that.
     read("gin_configs/digits.gin").statements   # bindings, imports, block headers; a File for
                                                 # each include
 
-A path is tried as it is given, and then below the folder in which Octet's own files are, so that
-`gin_configs/digits.gin` is found from any working directory. Addresses such as gs://bucket/a.gin
-are read by `trainer.io.storage`; TensorFlow is imported only for those.
+A path is tried as given, then below the folder of Octet's own files, so `gin_configs/digits.gin`
+works in any working directory. `trainer.io.storage` reads addresses such as gs://bucket/a.gin;
+TensorFlow is imported only for those.
 """
 
 import dataclasses
@@ -26,22 +26,22 @@ from trainer import errors
 # The folder of the package trainer.
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# The folder of Octet's gin_configs, models and input_pipelines: the same in a clone. Where Octet is
-# installed they lie below a package of their own, since a program may have a models/, too.
+# The folder of Octet's gin_configs, models and input_pipelines is the clone, or, in an
+# installation, a separate package, because a program may have its own models/.
 PACKAGE = "octet_trainer"
 SHIPPED = ROOT / PACKAGE if (ROOT / PACKAGE / "gin_configs").is_dir() else ROOT
 
-# Stands for the file's name where a binding comes from the command line.
+# Replaces the file's name for bindings of the command line.
 COMMAND_LINE = "--gin_bindings"
 
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-  """`@scope/selector` or `@scope/selector()` as written, not looked up yet.
+  """`@scope/selector` or `@scope/selector()` as written, before a lookup.
 
   Attributes:
     name: the scope and the selector.
-    evaluate: whether it has the brackets, which ask gin to call it.
+    evaluate: whether it has brackets, which make gin call it.
   """
 
   name: str
@@ -76,7 +76,7 @@ class File:
 
 
 class _AsWritten(config_parser.ParserDelegate):
-  """Makes gin's parser keep references as written, since their modules are not imported yet."""
+  """Makes gin's parser keep references as written: their modules are not imported yet."""
 
   def configurable_reference(self, scoped_configurable_name, evaluate):
     return Reference(scoped_configurable_name, evaluate)
@@ -89,7 +89,7 @@ def read(path: str | os.PathLike[str], included_from: Sequence[str] = ()) -> Fil
   """Reads and parses a gin file.
 
   Args:
-    path: of the file.
+    path: the file's path.
     included_from: the places ("a.gin:3") of the includes that led here, outermost first.
 
   Raises:
@@ -107,12 +107,12 @@ def parse(text: str, name: str = COMMAND_LINE, included_from: Sequence[str] = ()
   """Parses gin text.
 
   Args:
-    text: of the file.
-    name: stands for the file in error messages.
+    text: the content of a file.
+    name: the file's name in error messages.
     included_from: see `read`.
 
   Raises:
-    SettingError: the text, or a file that it includes, is not valid gin.
+    SettingError: the text, or an included file, is not valid gin.
   """
   source = io.StringIO(text)
   source.name = name  # gin's parser reads the file's name from here
@@ -164,7 +164,7 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
 
 
 def value_error(token: str) -> str:
-  """Returns a message for a token that is not a gin value: what to write in its place."""
+  """Returns a message for a token that is not a gin value, with the correct spelling."""
   meant = {
     "true": "True",
     "false": "False",
@@ -201,7 +201,7 @@ def _is_remote(path):
 
 
 def _find(path, included_from):
-  """Returns the path to open, or raises SettingError with the folders that were searched."""
+  """Returns the path to open; raises SettingError with the searched folders."""
   if _is_remote(path):
     return path
   for candidate in (path, os.path.join(SHIPPED, path)):

@@ -23,9 +23,9 @@ GIN_MODULES = flags.DEFINE_list(
 
 
 def load(more_files: Sequence[str] = ()) -> None:
-  """Loads what the flags name, see `trainer.config.load`.
+  """Loads the configuration of the flags, see `trainer.config.load`.
 
   Args:
-    more_files: gin files that come after those of --gin_file.
+    more_files: gin files to load after --gin_file.
   """
   loading.load([*GIN_FILE.value, *more_files], GIN_BINDINGS.value, modules=GIN_MODULES.value)

@@ -1,11 +1,11 @@
-"""Access to private parts of gin 0.5.0: all bindings, those that took effect, the registry.
+"""Access to private parts of gin 0.5.0: all bindings, the bindings that took effect, the registry.
 
-No other file uses gin's private names. gin reports neither where a binding was made nor whether it
+No other file uses gin's private names. gin reports neither the place of a binding nor whether it
 took effect, and its own text of a configuration silently lacks values that it cannot write. The
-other modules of `trainer.config` do this with what they read here.
+other modules of `trainer.config` build these reports on this module.
 
-This module also replaces gin's registry with one in which a name can give way to others that are
-registered under the same short name.
+This module also replaces gin's registry by one in which a name can give way to other names with
+the same short form.
 """
 
 import contextlib
@@ -28,15 +28,15 @@ iterate_references = gin_config.iterate_references
 
 
 class _Registry(selector_map.SelectorMap):
-  """gin's registry, with ranks for selectors and with further names for prefixes.
+  """gin's registry, with ranks for selectors and alternative prefixes.
 
   Attributes:
-    ranks: complete selector → int. A short name that fits several selectors stands for those with
-      the lowest rank. A selector that is not in here has rank 0.
-    renamed: other prefix → prefix of registered selectors. It is used only for a selector that
-      fits nothing else.
-    registrars: complete selector → name of the module whose code has registered it; None where a
-      gin file has, by dynamic registration.
+    ranks: complete selector → int. A short name that fits several selectors means the selectors
+      with the lowest rank. A selector that is missing here has rank 0.
+    renamed: other prefix → prefix of registered selectors, used only if a selector fits nothing
+      else.
+    registrars: complete selector → name of the module that registered it; None if a gin file
+      did, by dynamic registration.
   """
 
   def __init__(self):
@@ -60,7 +60,7 @@ class _Registry(selector_map.SelectorMap):
     return [selector for selector in found if self.ranks.get(selector, 0) == lowest]
 
 
-# Those that register for others.
+# Modules that register names for other modules.
 _GO_BETWEEN = (
   "gin.",
   "trainer.config.gin_",
@@ -71,7 +71,7 @@ _GO_BETWEEN = (
 
 
 def _registrar():
-  """The name of the module that is registering something."""
+  """Returns the name of the module that is registering a name."""
   frame = sys._getframe(2)
   while frame and f"{frame.f_globals['__name__']}.".startswith(_GO_BETWEEN):
     if frame.f_code is gin_config.ParseContext._register.__code__:
@@ -85,7 +85,7 @@ def _install():
   registry = _Registry()
   for selector, configurable_ in gin_config._REGISTRY.items():
     registry[selector] = configurable_
-    # Nobody has noted who registered what was there before; most often whoever wrote it.
+    # The registrar of earlier names is unknown; most often it is the module that defines them.
     registry.registrars[selector] = getattr(configurable_.wrapped, "__module__", None)
   gin_config._REGISTRY = registry
 
@@ -94,17 +94,17 @@ _install()
 
 
 def stand_back(selector: str, rank: int) -> None:
-  """Makes a complete selector give way to all others that fit the same short name.
+  """Makes a complete selector give way to all others with the same short name.
 
   Args:
-    selector: registered already, or later.
-    rank: int > 0. Among several that give way, the one with the lowest rank is taken.
+    selector: registered now or later.
+    rank: int > 0. Among several that give way, gin takes the lowest rank.
   """
   gin_config._REGISTRY.ranks[selector] = rank
 
 
 def rename(prefix: str, known: str) -> None:
-  """Makes selectors that start with `prefix` find those that start with `known`."""
+  """Makes selectors that start with `prefix` find selectors that start with `known`."""
   gin_config._REGISTRY.renamed[prefix] = known
 
 
@@ -126,9 +126,9 @@ def each_binding() -> list[tuple[Key, Any]]:
 
 
 def operative_bindings() -> Bindings:
-  """Returns the parameters of all that was called so far, with bound and default values.
+  """Returns the parameters of all called functions, with bound and default values.
 
-  Parameters that the callers passed themselves are not in it.
+  Parameters that callers passed themselves are left out.
   """
   with gin_config._OPERATIVE_CONFIG_LOCK:
     return {key: dict(values) for key, values in gin_config._OPERATIVE_CONFIG.items()}
@@ -162,12 +162,12 @@ def matching_selectors(selector: str) -> list[str]:
 
 
 def all_selectors() -> list[str]:
-  """Returns the complete selectors of all that is registered."""
+  """Returns the complete selectors of all registered names."""
   return [selector for selector, _ in gin_config._REGISTRY.items()]
 
 
 def configurable(complete_selector: str) -> Any:
-  """Returns gin's Configurable that is registered under a complete selector."""
+  """Returns gin's Configurable for a complete selector."""
   return gin_config._REGISTRY[complete_selector]
 
 
@@ -177,23 +177,23 @@ def configurable_of(function: Any) -> Any:
 
 
 def registrar(complete_selector: str) -> str | None:
-  """Returns the name of the module whose code has registered something.
+  """Returns the name of the module that registered a selector.
 
   Args:
-    complete_selector: what it is registered as.
+    complete_selector: the registered selector.
 
   Returns:
-    None where a gin file has registered it, by dynamic registration. Of what was registered before
-    this module was imported, the module that it was written in.
+    None if a gin file registered it, by dynamic registration. For names from before the import of
+    this module, the module that defines the object.
   """
   return gin_config._REGISTRY.registrars.get(complete_selector)
 
 
 def imported_symbol(name: str) -> Any:
-  """Returns what the file that is being bound has imported under a name; None for `gin`.
+  """Returns the object that the file in binding imported under a name; None for `gin`.
 
   Raises:
-    NameError: none of its imports gives it.
+    NameError: none of its imports has this name.
   """
   symbols = gin_config._parse_context()._symbol_table
   if name not in symbols:
@@ -202,7 +202,7 @@ def imported_symbol(name: str) -> Any:
 
 
 def registers_dynamically() -> bool:
-  """Returns whether the file that is being bound has asked for dynamic registration."""
+  """Returns whether the file in binding asked for dynamic registration."""
   return gin_config._parse_context()._dynamic_registration
 
 
@@ -212,7 +212,7 @@ def is_builtin(known: Any) -> bool:
 
 
 def constants(name: str | None = None) -> list[str]:
-  """Returns the complete names of all constants, or of those that `name` fits; sorted."""
+  """Returns the complete names of all constants, or of the constants that fit `name`; sorted."""
   if name is None:
     return sorted(known for known, _ in gin_config._CONSTANTS.items())
   return sorted(gin_config._CONSTANTS.matching_selectors(name))
@@ -234,7 +234,7 @@ def is_constant(reference: Any) -> bool:
 
 
 def key_of(key: Any) -> Any:
-  """Returns what a key of a dict in a binding becomes: a macro's or constant's value, or itself."""
+  """Returns the value of a dict's key in a binding: a macro's or constant's value, or the key."""
   while isinstance(key, ConfigurableReference) and key.evaluate and key.scopes:
     name = "/".join(key.scopes)
     if is_constant(key):
@@ -246,11 +246,11 @@ def key_of(key: Any) -> Any:
 
 
 class CheckedCall(gin_config.ConfigurableReference):
-  """@name() in a binding, whose result is checked before it is used.
+  """`@name()` in a binding; its result is checked before use.
 
   Args:
     name: the scope and the selector.
-    call: calls what it is given, and checks the result.
+    call: calls its argument and checks the result.
   """
 
   def __init__(self, name: str, call: Callable[[Callable[[], Any]], Any]) -> None:

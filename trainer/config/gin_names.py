@@ -1,12 +1,12 @@
-"""Registers names with gin, also while the configuration is locked.
+"""Registers names with gin, even while the configuration is locked.
 
     @gin_names.configurable(module="trainer")
     class BestExporter: ...
 
-`trainer`'s names load at first use. A program that first calls
-`gin.parse_config_files_and_bindings`, which locks the configuration, uses them after that; and gin
-refuses registrations while it is locked. gin wants to protect bindings of names that are registered
-too late. Here there can be none: such a binding would have failed while gin parsed it.
+`trainer`'s names load at first use. A program may call `gin.parse_config_files_and_bindings` first,
+which locks the configuration, and gin refuses registrations while it is locked. gin protects
+bindings of names that are registered too late. Here no such binding can exist: it would have failed
+when gin parsed it.
 """
 
 import threading
@@ -22,10 +22,10 @@ _lock = threading.Lock()
 
 
 def configurable(name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-  """Does what gin.configurable does with these arguments, and checks settings by their types.
+  """Works like gin.configurable, and checks settings by their types.
 
-  What it decorates raises SettingError for an argument that does not fit its annotation, whoever
-  gives it: see `trainer.settings.setting_types`.
+  A decorated function or class raises SettingError for an argument that does not fit its
+  annotation, for any caller: see `trainer.settings.setting_types`.
   """
 
   def decorate(fn_or_cls):
@@ -40,12 +40,12 @@ def configurable(name: str | None = None, **settings: Any) -> Callable[[Any], An
 
 
 def constants_from_enum(**settings: Any) -> Callable[[Any], Any]:
-  """Does what gin.constants_from_enum does with these arguments."""
+  """Works like gin.constants_from_enum."""
   return lambda enum: _register(lambda: gin.constants_from_enum(**settings)(enum))
 
 
 def external_configurable(fn_or_cls: Any, **settings: Any) -> Any:
-  """Does what gin.external_configurable does with these arguments."""
+  """Works like gin.external_configurable."""
   return _register(lambda: gin.external_configurable(fn_or_cls, **settings))
 
 
@@ -55,7 +55,7 @@ def _register(register):
     try:
       return register()
     except Exception as caught:
-      # gin.unlock_config does not lock again if an exception passes through it, so the exception
-      # is raised after its block.
+      # gin.unlock_config does not lock again if an exception leaves its block: raise it after the
+      # block.
       error = caught
   raise error

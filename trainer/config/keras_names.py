@@ -3,16 +3,16 @@
     digits_mlp.model_fn.optimizer = @keras.optimizers.Adam
     keras.optimizers.Adam.learning_rate = @keras.optimizers.schedules.CosineDecay()
 
-Of Keras these are the optimizers, schedules, losses, metrics, activations, initializers and
-regularizers. They are found by walking Keras's public modules, so a new Keras brings its new names
-along. Of `tf.compat.v1` these are the optimizers, and the decays, losses and activations that
-`gin.tf` registers.
+The names are Keras's optimizers, schedules, losses, metrics, activations, initializers and
+regularizers. A walk through Keras's public modules finds them, so a new Keras adds its new names.
+The names of `tf.compat.v1` are the optimizers, decays, losses and activations that `gin.tf`
+registers.
 
-`@Adam` alone is enough. If a program registers an Adam of its own, `@Adam` is that one.
+`@Adam` alone is enough. If a program registers its own Adam, `@Adam` means the program's.
 
 gin's own registrations (`import gin.tf.external_configurables`) need tf.estimator, which TensorFlow
-no longer has. gin's names for what is registered here work as well: tf.train.AdamOptimizer,
-tf.losses.huber_loss, tf.keras.optimizers.Adam, tf.nn.relu.
+no longer has. gin's old names work as well: tf.train.AdamOptimizer, tf.losses.huber_loss,
+tf.keras.optimizers.Adam, tf.nn.relu.
 """
 
 import inspect
@@ -30,7 +30,7 @@ _KERAS_MODULES = (
   "regularizers",
 )
 
-# These turn names and configurations into objects, which gin does itself.
+# These functions turn names and configurations into objects, and gin does this itself.
 _NOT_REGISTERED = ("deserialize", "get", "serialize")
 
 # What gin.tf registers from these modules, beside the optimizers.
@@ -69,7 +69,7 @@ _GIN_TF = {
   ),
 }
 
-# A short name stands for a program's own registration first, then for Keras's, then TensorFlow's.
+# A short name means a program's own registration first, then Keras's, then TensorFlow's.
 _KERAS_RANK, _TENSORFLOW_RANK = 1, 2
 
 _registered: set[str] = set()
@@ -123,7 +123,7 @@ def _register_module(module, module_name, wanted, rank, names=None):
 
 
 def _known_parameters(value):
-  """Returns the parameter names of a class, with those that its **kwargs pass on to its bases.
+  """Returns the parameter names of a class, including those that **kwargs pass to its bases.
 
   Without this list, gin would accept any name for a class with **kwargs, misspelt ones too.
   """

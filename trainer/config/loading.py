@@ -20,10 +20,10 @@ from trainer.config import unused_bindings as dead
 from trainer.devices import tensorflow_package
 from trainer.settings import setting_types
 
-# Where each binding was made, "a.gin:12". It is global because gin's bindings are.
+# The place of each binding, "a.gin:12". Global, because gin's bindings are global.
 _places: dict[gin_internals.Key, str] = {}
 
-# What the last load was given; in a list, so that it can be replaced.
+# The modules of the last load; a list, so that a load can replace them.
 _modules: list[Sequence[str] | None] = [(trust.FOLDER,)]
 
 
@@ -35,7 +35,7 @@ def load(
 ) -> None:
   """Loads gin files and then bindings, checks them, and locks the configuration.
 
-  All earlier bindings are dropped.
+  A load drops all earlier bindings.
 
   Args:
     gin_files: paths, see `trainer.config.files`.

@@ -7,7 +7,7 @@ Example:
     for prediction in estimator.predict(eval_input_fn): ...
     estimator.export_saved_model("out/digits/export")
 
-The work is done elsewhere: an Estimator makes the parts and hands a call on to one of them.
+An Estimator only makes the parts and passes each call to one of them.
 
 | call                       | part                                                          |
 |----------------------------|---------------------------------------------------------------|
@@ -45,14 +45,14 @@ from trainer.settings import batch_sizes as batch_sizes_lib
 from trainer.settings import setting_types
 from trainer.settings.kinds import Kind
 
-# An input_fn, or what Estimator.trace has made of it.
+# An input_fn, or the LoopInput that Estimator.trace returns for it.
 InputFn = Callable | loop_input.LoopInput
 
 
 def _in_turn(method):
   """Wraps a method: no other thread uses the Estimator meanwhile, see `trainer.loop.thread_lock`.
 
-  What the method logs is shown where someone looks, see `trainer.reporting.console`.
+  The method's log lines also appear in a notebook or a terminal, see `trainer.reporting.console`.
   """
 
   @functools.wraps(method)
@@ -72,27 +72,27 @@ def _in_turn(method):
 class Estimator:
   """Runs a model_fn.
 
-  One thread at a time uses it: another waits, or hears that it should have an Estimator of its own
-  where the first one trains.
+  One thread at a time uses an Estimator. While one thread trains, another thread gets an error that
+  asks for a separate Estimator; otherwise it waits.
 
-  A run of a kind (train, eval, predict) needs its batch size, global or per core; the other follows
-  from the number of replicas.
+  A run of a kind (train, eval, predict) needs its global or its per-core batch size. The other size
+  follows from the number of replicas.
 
   Args:
     model_fn: `model_fn(features, labels, mode, params, config)`, see `trainer.spec`.
-    model_dir: where everything is written; default: config.model_dir, or a new temporary folder.
+    model_dir: the folder for all files; default: config.model_dir, or a new temporary folder.
     config: a RunConfig.
     params: dict that model_fn and the input_fns get, each a deep copy, with "batch_size" added
       (their per-core batch). Keys "batch_size" and "context" are reserved.
     train_batch_size, eval_batch_size, predict_batch_size: global sizes, of all replicas together.
     train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: per-core
-      sizes, in place of the global ones.
-    warm_start_from: a path or WarmStartSettings, see `trainer.checkpoints.warm_start`; for as long
-      as model_dir has no checkpoint, all methods start from it.
-    export_options: an ExportOptions, of the SavedModels that are exported.
+      sizes, instead of the global sizes.
+    warm_start_from: a path or WarmStartSettings, see `trainer.checkpoints.warm_start`. All methods
+      start from it until model_dir has a checkpoint.
+    export_options: the ExportOptions of exported SavedModels.
 
   Raises:
-    SettingError: an argument cannot work, or the device is not there.
+    SettingError: an argument cannot work, or the device is missing.
   """
 
   def __init__(
@@ -176,14 +176,14 @@ class Estimator:
     }
 
   def batch_sizes(self) -> dict[Kind, batch_sizes_lib.BatchSize]:
-    """Returns the sizes by kind, of those kinds that have one."""
+    """Returns the batch size of each kind that has one."""
     return self._batch_sizes.all_on(self.device.replicas)
 
   def log_settings(self, kinds: Collection[Kind] | None = None) -> None:
-    """Logs the device, the seed and the batch sizes, if they have not been logged.
+    """Logs the device, the seed and the batch sizes, once.
 
     Args:
-      kinds: those whose batch sizes are of interest; None for all.
+      kinds: the kinds whose batch sizes to log; None for all.
     """
     if self._has_logged_settings:
       return
@@ -204,17 +204,17 @@ class Estimator:
 
   @property
   def variables(self) -> dict[str, tf.Variable]:
-    """The variables by name, of what was made so far.
+    """The variables by name, as far as the traces have made them.
 
-    On XLA devices they have the values of the newest step when this is called, and later ones when
-    it is called again. What is assigned to them then, the next steps begin with.
+    On XLA devices, each read of this property copies the newest values to the variables. The next
+    steps begin with values that are assigned to them then.
     """
     self._parts.program.store.bring_to_host()
     return dict(self._parts.program.store.variables)
 
   @property
   def traces(self) -> dict[Kind, int]:
-    """How often model_fn was called, by kind."""
+    """How often Octet called model_fn, by kind."""
     return dict(self._parts.program.calls.traces)
 
   def get_variable_names(self) -> list[str]:
@@ -227,13 +227,13 @@ class Estimator:
     return leases.read(self._needed_checkpoint, lambda path: reader.read(path, [name])[name])
 
   def latest_checkpoint(self) -> str | None:
-    """Returns the path of the newest checkpoint in model_dir that is not damaged, or None."""
+    """Returns the path of the newest undamaged checkpoint in model_dir, or None."""
     return self._parts.values.latest()
 
   def checkpoint_steps(self) -> list[int]:
     """Returns the steps of the checkpoints in model_dir, oldest first.
 
-    Waits for a checkpoint that is being written.
+    Waits until a running save has ended.
     """
     self._parts.checkpoints.wait()
     return self._parts.checkpoints.steps()
@@ -243,9 +243,9 @@ class Estimator:
     return self._parts.checkpoints.path(step)
 
   def latest_step(self) -> int | None:
-    """Returns the step of the newest checkpoint in model_dir that is not damaged, or None.
+    """Returns the step of the newest undamaged checkpoint in model_dir, or None.
 
-    Waits for a checkpoint that is being written.
+    Waits until a running save has ended.
     """
     latest = self.latest_checkpoint()
     return file_names.step_of(latest) if latest else None
@@ -266,25 +266,25 @@ class Estimator:
     Args:
       input_fn: `input_fn(params)` → dataset of (features, labels), batches of params["batch_size"].
       hooks: list of hooks, see `trainer.hooks`.
-      steps: int > 0, how many more steps.
-      max_steps: int > 0, the global step to end at. Neither: until the input ends.
-      saving_listeners: list of tf.compat.v1.train.CheckpointSaverListener or their like; they are
+      steps: int > 0, the number of further steps.
+      max_steps: int > 0, the last global step. With neither, the training ends with the input.
+      saving_listeners: list of tf.compat.v1.train.CheckpointSaverListener or similar objects,
         called without a session.
-      evaluations: see boundaries.Evaluations; called at each checkpoint that is due.
+      evaluations: see boundaries.Evaluations; called at each scheduled checkpoint.
       ends_with_input: True for a run that a restart completes, such as a command: the last
-        checkpoint records that the input has ended, and a call that finds this record, and the
-        same max_steps or none, does not train. False: each call reads the input from its
-        beginning once the call before has come to its end.
+        checkpoint records the end of the input, and a call that finds this record, with the same
+        max_steps or none, does not train. False: each call reads the input from its beginning once
+        the call before has ended.
 
     Returns:
       self.
 
     Raises:
-      SettingError: arguments that cannot work.
-      InputError: there is no input, or it cannot be used.
+      SettingError: the arguments cannot work.
+      InputError: the input is empty or unusable.
       NonFiniteError: the loss or a variable became NaN or infinite.
-      OutputError: model_dir cannot be written.
-      ModelDirBusyError: another training goes on there.
+      OutputError: Octet cannot write to model_dir.
+      ModelDirBusyError: another training uses model_dir.
     """
     run_config.check_training_length(steps, max_steps)
     with self._parts.lock.hold():
@@ -306,23 +306,23 @@ class Estimator:
   def hold_model_dir(self) -> contextlib.AbstractContextManager[None]:
     """Returns a context in which no other training has model_dir.
 
-    It is for what belongs to a training beside `train`. Where the folder is not there yet, the
-    context holds it from when `train` has made it.
+    Use it for work that belongs to a training and runs outside `train`. If the folder does not
+    exist yet, the context holds it as soon as `train` has made it.
 
     Raises:
-      ModelDirBusyError: another training goes on there.
+      ModelDirBusyError: another training uses the folder.
     """
     return self._parts.lock.hold()
 
   def go_back(self) -> None:
-    """Moves aside what comes after the checkpoint that a person has named in `checkpoint`.
+    """Moves everything after the checkpoint aside that a person has named in `checkpoint`.
 
-    `train` does so when it begins. It is for what belongs to a training and comes before `train`.
+    `train` calls it first. Call it for work that belongs to a training and precedes `train`.
 
     Raises:
-      ModelDirBusyError: another training goes on in model_dir.
-      CheckpointNotFoundError: the named checkpoint is not there.
-      OutputError: something cannot be moved.
+      ModelDirBusyError: another training uses model_dir.
+      CheckpointNotFoundError: the named checkpoint is missing.
+      OutputError: a file cannot be moved.
     """
     with self._parts.lock.hold():
       if self.device.is_chief:
@@ -330,14 +330,14 @@ class Estimator:
 
   @_in_turn
   def save_checkpoint(self) -> str:
-    """Writes the variables as they are, for hooks in a training; returns the checkpoint's path."""
+    """Writes the current variables, for hooks in a training; returns the checkpoint's path."""
     return self._parts.saver.save()
 
   def wait_for_checkpoint(self) -> None:
-    """Returns when no checkpoint is being written any more.
+    """Waits until no save is running.
 
     Raises:
-      OutputError: a checkpoint could not be written.
+      OutputError: a save failed.
     """
     self._parts.saver.wait()
 
@@ -396,24 +396,23 @@ class Estimator:
     """Predicts for every example, in order.
 
     Args:
-      input_fn: `input_fn(params)` → dataset of features or of (features, labels), whose labels are
-        not looked at.
+      input_fn: `input_fn(params)` → dataset of features or of (features, labels); the labels are
+        ignored.
       predict_keys: list of keys of the predictions, or None for all.
       hooks: list of hooks, called once at the end.
       checkpoint_path: the checkpoint; default: the newest in model_dir.
-      yield_single_examples: whether to yield example by example, or batch by batch (of a global
-        batch at most).
-      with_examples: whether to yield pairs of a prediction and the (features,) or (features,
-        labels) that it is for.
+      yield_single_examples: whether to yield single examples, or batches (up to a global batch).
+      with_examples: whether to yield pairs of a prediction and its (features,) or (features,
+        labels).
 
     Returns:
-      A generator of predictions as numpy arrays, in the structure that model_fn gives them.
+      A generator of predictions as numpy arrays, in the structure of model_fn's predictions.
 
     Raises:
       CheckpointNotFoundError: there is no checkpoint.
-      SettingError: predict_keys are none of the predictions'.
+      SettingError: the predictions lack one of predict_keys.
 
-    All errors are raised by this call, not by the first `next()`.
+    This call raises all errors, not the first `next()`.
     """
     return self._parts.predictor.stream(
       input_fn,
@@ -434,12 +433,12 @@ class Estimator:
   ) -> str:
     """Writes a SavedModel for the CPU to `<export_dir_base>/<number>`.
 
-    It is published once it was seen to give what the model gives, see ExportOptions.
+    Another process first compares it with the model, see ExportOptions.
 
     Args:
       export_dir_base: a folder, made if needed.
-      serving_input_receiver_fn: see `trainer.outputs.served_inputs`; default: the features as
-        the input_fns of this Estimator give them.
+      serving_input_receiver_fn: see `trainer.outputs.served_inputs`; default: the features of this
+        Estimator's input_fns.
       assets_extra: dict of relative path → file to copy into the SavedModel.
       checkpoint_path: the checkpoint; default: the newest in model_dir.
 
@@ -448,10 +447,9 @@ class Estimator:
 
     Raises:
       CheckpointNotFoundError: there is no checkpoint.
-      SettingError: no input_fn has been seen and no serving_input_receiver_fn is given.
-      ExportError: the SavedModel does not give what the model gives. What was exported before stays
-        as it is.
-      OutputError: it cannot be written.
+      SettingError: there is neither a traced input_fn nor a serving_input_receiver_fn.
+      ExportError: the SavedModel and the model differ. Earlier exports stay.
+      OutputError: the SavedModel cannot be written.
     """
     self._parts.thread_lock.check_process("export_saved_model")
     with preemption.leave_at_once():
@@ -462,13 +460,13 @@ class Estimator:
   def prepare_export(self) -> None:
     """Starts the process that checks exports, which takes seconds; returns before it is ready.
 
-    An export that comes within ten minutes finds it ready.
+    An export within ten minutes uses it.
     """
     self._parts.export.prepare()
 
   @_in_turn
   def trace(self, kind: Kind, input_fn: InputFn) -> loop_input.LoopInput:
-    """Makes the step of a kind without running it.
+    """Makes the step of a kind and does not run it.
 
     Calls input_fn, checks the shapes of its batches and traces model_fn.
 
@@ -477,8 +475,8 @@ class Estimator:
       input_fn: the input_fn of the kind.
 
     Returns:
-      A LoopInput, which a call of that kind takes in place of the input_fn, so that nothing is
-      traced twice.
+      A LoopInput. Pass it to a call of that kind instead of the input_fn, so that nothing is traced
+      twice.
     """
     return self._parts.inputs.call_and_trace(kind, input_fn, start=self._start(kind, input_fn))
 
@@ -509,7 +507,8 @@ class Estimator:
   ) -> None:
     """Trains as a new training would begin, and writes nothing.
 
-    The model is traced for this call alone. A training after it begins as if it had not been.
+    Octet traces the model for this call alone. A later training begins as if there had been no
+    trial.
 
     Args:
       input_fn: the train input_fn.
@@ -522,19 +521,19 @@ class Estimator:
     )
 
   def time_input(self, kind: Kind, input_fn: Callable) -> benchmark.Report:
-    """Times the input of a kind by itself, with no step and no model.
+    """Times the input of a kind alone, without a step or a model.
 
-    A batch is that of one core.
+    A batch is the batch of one core.
 
     Raises:
-      InputError: the input cannot be used, or there is none.
+      InputError: the input is unusable or empty.
     """
     dataset, batch_size = self._parts.feeder.batches(kind, input_fn, self._start(kind, input_fn))
     with read_errors.translate(input_fn, kind):
       return benchmark.benchmark(dataset, batch_size)
 
   def _start(self, kind, input_fn):
-    """Returns the example at which a run of a kind would begin if it were started now."""
+    """Returns the example at which a run of a kind would begin now."""
     if kind != Kind.TRAIN:
       return 0
     input_fn, batch_size = loop_input.input_fn_of(input_fn), self._train_batch_size()

@@ -37,26 +37,27 @@ def model_fn_from_keras(
 
   Args:
     build_model: makes a new model at each call: functional, sequential or subclassed, compiled or
-      not. Losses from regularizers and `add_loss` are added to the loss. A model's own
-      `compute_loss` is called; its own `train_step` is not. The variables that `compile` makes
-      ("loss/total", and those of metrics that are objects) are in the checkpoint and not used.
-    loss: as for `keras.Model.compile`; None for the loss that the model was compiled with.
+      not. Octet adds the losses of regularizers and `add_loss` to the loss. It calls a model's own
+      `compute_loss`, and not its own `train_step`. A checkpoint contains the variables that
+      `compile` makes ("loss/total", and those of metric objects); Octet does not use them.
+    loss: as for `keras.Model.compile`; None for the model's compiled loss.
     optimizer: as for `keras.Model.compile`, or a function that makes an optimizer, such as its
-      class; None for the optimizer that the model was compiled with.
-    metrics: as for `keras.Model.compile`; None for those that the model was compiled with.
-      Optimizers and metrics that are objects are never used themselves: each step gets a copy.
-    weighted_metrics: the same, of metrics that count the weights of the examples.
+      class; None for the model's compiled optimizer.
+    metrics: as for `keras.Model.compile`; None for the model's compiled metrics. Octet never uses
+      optimizer and metric objects themselves: each step gets a copy.
+    weighted_metrics: metrics that use the example weights, in the same forms.
 
   Returns:
     A model_fn. If the features are a dict with one entry and the model has one input, the model
-    gets that tensor; otherwise it gets the features as they are. The predictions are the model's
-    output: a dict as it is, a tensor as {"output": ...}, several as {"output_0": ..., ...}. It
-    takes weights of examples, and divides a loss by their number, see `trainer.inputs.weights`.
+    gets that tensor; otherwise it gets the features unchanged. The predictions are the model's
+    output: a dict unchanged, a tensor as {"output": ...}, several as {"output_0": ..., ...}. The
+    model_fn takes example weights, and divides a loss by their number, see
+    `trainer.inputs.weights`.
 
   Raises:
-    SettingError: raised by the model_fn: build_model does not make a Keras model, or there is
-      neither a loss or optimizer here nor in the model; RunConfig.class_weight has a class that the
-      model does not; or a loss divides by the weights of a batch.
+    SettingError: the model_fn raises it: build_model does not make a Keras model; there is no loss
+      or optimizer here or in the model; RunConfig.class_weight has a class that the model lacks; or
+      a loss divides by the weights of a batch.
   """
   make_optimizer = _maker(optimizer)
 
@@ -65,14 +66,14 @@ def model_fn_from_keras(
     training = mode == ModeKeys.TRAIN
     model = into_keras.build(build_model)
     outputs = model(_inputs(model, features), training=training)
-    # With bfloat16 layers, losses and metrics are still computed in float32.
+    # With bfloat16 layers, Octet still computes losses and metrics in float32.
     outputs = tf.nest.map_structure(
       lambda output: tf.cast(output, tf.float32) if output.dtype.is_floating else output, outputs
     )
     if mode == ModeKeys.PREDICT:
       return spec.EstimatorSpec(mode, predictions=_named_outputs(outputs))
     names = getattr(model, "output_names", None)
-    # Not by model.compile, which would also make metrics; their variables would become the model's.
+    # Not model.compile: its metrics' variables would become variables of the model.
     if loss is not None:
       keras_internals.set_loss(model, loss, names)
     elif not model.compiled and not model.losses:
@@ -132,14 +133,14 @@ def _named_outputs(outputs):
 def _maker(optimizer):
   """Returns a function that takes the model and makes a new optimizer.
 
-  `optimizer` is a name, a function, an optimizer to copy, or None for the optimizer that the model
-  was compiled with.
+  `optimizer` is a name, a function, an optimizer to copy, or None for the model's compiled
+  optimizer.
   """
   if optimizer is None:
     return _compiled_optimizer
   if isinstance(optimizer, keras.optimizers.Optimizer):
-    # get_config reads the value of the learning rate, which is not possible while a model_fn is
-    # traced. So it is called now.
+    # get_config reads the value of the learning rate, which is impossible during the trace of a
+    # model_fn.
     config = optimizer.get_config()
     own_name = keras_internals.to_snake_case(type(optimizer).__name__)
     if re.fullmatch(rf"{own_name}(_\d+)?", config["name"]):
@@ -177,7 +178,7 @@ def _check_weights(model, outputs, config, mode):
 def _eval_metrics(metrics, labels, outputs, sample_weight, output_names):
   """Returns the eval_metrics of an EstimatorSpec; None if there are no metrics.
 
-  `metrics` has those that count no weights, and those that do.
+  `metrics` is a pair: the metrics without example weights, and the metrics with them.
   """
   if not any(metrics):
     return None

@@ -1,6 +1,6 @@
 """The parts of an Estimator, made from its settings.
 
-Which part knows which others is said here and nowhere else. Nothing is read or written.
+This module alone knows which part uses which other parts. It reads and writes nothing.
 """
 
 import dataclasses
@@ -45,7 +45,7 @@ class Parts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Given:
-  """What an Estimator was given, and the device that it found.
+  """The arguments of an Estimator, and its device.
 
   Attributes:
     model_fn: the ModelFn.
@@ -73,7 +73,7 @@ class Given:
 
   @property
   def all_params(self) -> dict[str, Any]:
-    """The params, with what the device adds."""
+    """The params, with the device's additions."""
     return dict(self.params, use_tpu=self.device.kind == "tpu")
 
 
@@ -136,7 +136,7 @@ def _checkpoints(given):
     given.model_dir,
     keep,
     config.on_checkpoint_failure,
-    # The order is important: the exporters' records are understood by the evaluations.
+    # The order matters: the evaluations explain the exporters' records.
     movers=(exported_records.set_aside, evaluations_file.set_aside),
     read_scores=functools.partial(
       evaluations_file.read_metric, given.model_dir, keep.evaluation, keep.metric
@@ -145,7 +145,7 @@ def _checkpoints(given):
 
 
 def _check_compiled(given):
-  """Raises SettingError if RunConfig.compiled cannot be had."""
+  """Raises SettingError if RunConfig.compiled is not usable here."""
   folder, device = given.config.compiled, given.device
   if folder in ("", compiled_forms.AUTO):
     return

@@ -1,8 +1,7 @@
 """The outer loop of an evaluation. Every example counts once, on any number of replicas.
 
-Device loops evaluate the whole batches. A partial batch, such as the last one of a dataset, is
-evaluated by itself at its own size. So no padding enters the loss, whatever a model_fn averages
-over.
+Device loops evaluate whole batches. A partial batch, such as the last batch of a dataset, is
+evaluated alone at its own size. No padding therefore enters the loss, for any mean in a model_fn.
 """
 
 import dataclasses
@@ -25,8 +24,8 @@ class Result:
   """The result of one evaluation.
 
   Attributes:
-    values: "loss" and the metrics by name: floats, or numpy arrays for metrics that are no scalars.
-      Empty if there were no examples.
+    values: "loss" and the metrics by name: floats, or numpy arrays for metrics that are not
+      scalars. Empty if there were no examples.
     examples: the number of examples.
   """
 
@@ -44,7 +43,7 @@ class _Totals:
   metrics: dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
 
   def add(self, result: dict[str, Any], examples: int) -> None:
-    """Adds what some batches with so many examples gave."""
+    """Adds the results of batches with a number of examples."""
     self.loss_sum += float(result["loss_sum"])
     self.examples += examples
     self.metrics = result["metrics"]
@@ -62,8 +61,8 @@ def evaluate(
 
   Args:
     loops: the device loops.
-    traced: what was traced for the iterator and the name.
-    iterator: over groups, see `trainer.inputs.groups`; or of stacks of them.
+    traced: the trace for the iterator and the name.
+    iterator: over groups, see `trainer.inputs.groups`; or over stacks of groups.
     name: the evaluation's name. Its metrics are reset first.
     steps: the most groups to evaluate; None for all.
     beat: called before each call of the device, to tell a watchdog that the evaluation progresses.
@@ -126,7 +125,7 @@ def _evaluate_groups(loop, traced, iterator, name, steps, beat):
 
 
 def _evaluate_stacks(loop, program, reader, name, steps, beat):
-  """Evaluates groups of which several are one program."""
+  """Evaluates groups, several of them in one program."""
   totals = _Totals()
   started = None  # the rows of the groups that the device works on
   while steps is None or totals.done < steps:
@@ -170,7 +169,7 @@ def _count(totals, loop, program, results, rows, name):
 
 
 def _partial(rows, size):
-  """The cores whose batch is neither full nor empty."""
+  """Returns the cores whose batch is neither full nor empty."""
   return [core for core, count in enumerate(rows) if 0 < count < size]
 
 

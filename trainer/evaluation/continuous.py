@@ -29,22 +29,22 @@ def evaluate_continuously(
 ) -> dict[str | None, dict[str, Any]]:
   """Evaluates each new checkpoint in model_dir once, in the order of their steps.
 
-  It leaves out the checkpoint of step 0.
+  It skips the checkpoint of step 0.
 
-  A checkpoint is not removed while it is read. One that an earlier process has evaluated is not
-  evaluated again, unless that process was killed before it had exported.
+  It holds a lease on the checkpoint that it reads. It skips a checkpoint that an earlier process
+  has evaluated, unless that process was killed before its exports.
 
   Args:
     estimator: an Estimator.
-    *eval_specs: EvalSpecs with names of their own; throttle_secs counts for none of them.
-    max_steps: ends after the checkpoint of this step, or a later one; None for no such end.
-    timeout_secs: ends when no checkpoint has come for so long.
-    poll_secs: how often it looks.
-    clock: seconds.
+    *eval_specs: EvalSpecs with different names; their throttle_secs are ignored.
+    max_steps: end after the checkpoint of this step, or a later one; None for no such end.
+    timeout_secs: end after this time without a new checkpoint.
+    poll_secs: seconds between two looks at the folder.
+    clock: returns seconds.
     sleep: waits for so many seconds.
 
   Returns:
-    dict of EvalSpec name → metrics of the last checkpoint that was evaluated.
+    dict of EvalSpec name → metrics of the last evaluated checkpoint.
 
   Raises:
     SettingError: two EvalSpecs have one name, two exporters have one folder, or no EvalSpec is

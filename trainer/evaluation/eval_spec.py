@@ -1,4 +1,4 @@
-"""EvalSpec: what a run evaluates, and how often."""
+"""EvalSpec: an evaluation set of a run, and its cadence."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ from trainer.settings import setting_types
 @gin_names.configurable(module="trainer")
 @dataclasses.dataclass(frozen=True)
 class EvalSpec:
-  """What to evaluate, and how often; see Estimator.evaluate.
+  """An evaluation set, and its cadence; see Estimator.evaluate.
 
   Attributes:
     steps: global batches; None for the whole set.
-    name: keeps the summaries of several evaluations apart.
-    throttle_secs: the least time between two evaluations; the last checkpoint is always evaluated.
-      After a restart it is counted from the last evaluation of this name that metrics.jsonl tells
-      of, by the wall clock: the time in which no process ran counts as well. If the clock was set
-      back since, the next checkpoint is evaluated.
-    exporters: see trainer.outputs.exporters; asked after each evaluation.
+    name: separates the summaries of several evaluations.
+    throttle_secs: the shortest time between two evaluations; the last checkpoint always has one.
+      After a restart the time counts from the last evaluation of this name in metrics.jsonl, by
+      the wall clock, including time without a process. If somebody has set the clock back since,
+      the next checkpoint is evaluated.
+    exporters: see trainer.outputs.exporters; called after each evaluation.
     report: an EvaluationReport, or None; see trainer.judgement.
 
   Raises:
-    SettingError: a value that cannot work.
+    SettingError: a value cannot work.
   """
 
   input_fn: loop_input.InputFn
@@ -41,10 +41,10 @@ class EvalSpec:
 
 
 def check(eval_specs: Sequence[EvalSpec]) -> None:
-  """Checks that EvalSpecs can be used together.
+  """Checks that EvalSpecs work together.
 
   Raises:
-    SettingError: one is no EvalSpec, two have one name, or two exporters one folder.
+    SettingError: an item is not an EvalSpec, two have one name, or two exporters share a folder.
   """
   wrong = [spec for spec in eval_specs if not isinstance(spec, EvalSpec)]
   if wrong:

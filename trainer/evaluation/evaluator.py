@@ -1,4 +1,4 @@
-"""One evaluation after another of a model: with which values, and what is written down of it."""
+"""Runs the evaluations of a model: chooses the values of its variables, and records the results."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -25,9 +25,9 @@ class Evaluator:
   """Evaluates a model.
 
   Attributes:
-    loops: of the program.
-    values: of the program's variables.
-    workers: of which the chief writes.
+    loops: the loops of the program.
+    values: the values of the program's variables.
+    workers: the Workers; the chief writes.
   """
 
   model_dir: str
@@ -48,21 +48,21 @@ class Evaluator:
     checkpoint_path: str | None = None,
     name: str | None = None,
   ) -> tuple[dict[str, Any], hook_list.HookList]:
-    """Evaluates a checkpoint, and writes the result down.
+    """Evaluates a checkpoint, and writes the result.
 
-    Arguments and errors are those of Estimator.evaluate.
+    Arguments and errors follow Estimator.evaluate.
 
     Args:
       source: the eval input_fn, or its LoopInput.
-      estimator: what the hooks get.
+      estimator: the argument of the hooks.
       hooks: list of hooks, or None.
       steps: global batches, or None for the whole set.
       checkpoint_path: the checkpoint; None for the newest.
-      name: of the evaluation, or None.
+      name: the evaluation's name, or None.
 
     Returns:
-      (values, hooks): what Estimator.evaluate returns, and the hooks, which have begun and are to
-      be called.
+      (values, hooks): the result of Estimator.evaluate, and the hooks, which have begun and which
+      the caller must call.
     """
     self.values.source(checkpoint_path)  # an error, before anything is compiled, if there is none
     eval_input = self.inputs.call_and_trace(Kind.EVAL, source, name or "")
@@ -96,7 +96,7 @@ class Evaluator:
     logging.info(
       "Evaluated %d examples%s: %s", result.examples, f" ({name})" if name else "", shown
     )
-    # After the log line: the values are not lost where they cannot be written.
+    # After the log line, which keeps the values if the files cannot be written.
     if self.workers.device.is_chief:
       record.write(
         self.model_dir,

@@ -1,4 +1,4 @@
-"""Evaluations that are due and not done yet, so that a process that comes after a killed one knows.
+"""Files that mark scheduled, unfinished evaluations for the process after a killed one.
 
 Example:
     pending = PendingEvaluations("out/digits")
@@ -10,11 +10,11 @@ Example:
 Layout: beside a checkpoint,
 
     model.ckpt-100.owed-<name>    the evaluation of this name is pending; characters other than
-                                  letters, digits and "_.-~" are written as in URLs; nothing after
-                                  the "-" stands for the evaluation without a name
+                                  letters, digits and "_.-~" are written as in URLs; nothing follows
+                                  the "-" for the evaluation without a name
 
-What counts is that the file is there. So it is never there in half, and two evaluations do not
-change one file. `retention` keeps a checkpoint with a pending evaluation.
+The existence of the file is the mark. A mark is therefore never incomplete, and two evaluations
+never change one file. `retention` keeps a checkpoint with a pending evaluation.
 """
 
 import contextlib
@@ -46,14 +46,14 @@ class PendingEvaluations:
   writes: bool = True
 
   def add(self, step: int, evaluation: str) -> None:
-    """Writes down that a checkpoint, which need not be there yet, needs an evaluation.
+    """Marks an evaluation of a checkpoint, which need not exist yet, as pending.
 
     Args:
-      step: the checkpoint's.
-      evaluation: its name, or "".
+      step: the checkpoint's step.
+      evaluation: the evaluation's name, or "".
 
     Raises:
-      OutputError: it cannot be written.
+      OutputError: the mark cannot be written.
     """
     if not self.writes:
       return
@@ -70,11 +70,10 @@ class PendingEvaluations:
         storage.remove(self._path(step, evaluation))
 
   def read(self, possible: Iterable[tuple[int, str]] = ()) -> list[tuple[int, str]]:
-    """Returns what is pending, also where the checkpoint is not there.
+    """Returns the pending evaluations, even those of missing checkpoints.
 
     Args:
-      possible: (step, name) that are looked for where model_dir is a URL, whose listing may be
-        behind.
+      possible: (step, name) to look for if model_dir is a URL, whose listing may be behind.
 
     Returns:
       (step, name of the evaluation) of each, by step.

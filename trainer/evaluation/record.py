@@ -1,17 +1,17 @@
-"""The one writer of what an evaluation gives: evaluations.json, TensorBoard and metrics.jsonl.
+"""The only writer of evaluation results: evaluations.json, TensorBoard and metrics.jsonl.
 
     record.write("out/digits", "test", 100, {"loss": 0.5}, is_own=True)
 
-A process may be killed between two of the files, and the evaluation is then done again. The order
-of the files tells which of them were written:
+A process may be killed between two of the files. The next process then repeats the evaluation, and
+the order of the files shows which of them exist:
 
-1. evaluations.json, which is written whole or not at all. It tells that there was the evaluation.
-2. TensorBoard's file, of which a part may have been written.
-3. The line of metrics.jsonl. It tells that all was written, and nothing is written again.
+1. evaluations.json, complete or unchanged. It shows that the evaluation ended.
+2. TensorBoard's file, perhaps incomplete.
+3. The line of metrics.jsonl. It shows that everything is written, and nothing is written again.
 
-If evaluations.json has the evaluation and metrics.jsonl has no line of it, TensorBoard drops its
-points of this step and of later ones, and gets them again. So TensorBoard shows each point once,
-and nobody has to read its files.
+If evaluations.json has the evaluation and metrics.jsonl has no line for it, TensorBoard drops its
+points of this step and later steps, and gets them again. TensorBoard therefore shows each point
+once, without a need to read its files.
 """
 
 import json
@@ -32,20 +32,20 @@ def folder(model_dir: str, evaluation: str | None) -> str:
 def write(
   model_dir: str, evaluation: str, step: int, scalars: dict[str, float], *, is_own: bool
 ) -> None:
-  """Writes the metrics of an evaluation; in a folder that may only be read, a warning.
+  """Writes the metrics of an evaluation; in a read-only folder, logs a warning.
 
-  Other values than those of the last evaluation of the checkpoint are a new evaluation.
+  Values that differ from the checkpoint's last evaluation are a new evaluation.
 
   Args:
     model_dir: the folder of the run.
-    evaluation: its name, or "".
+    evaluation: the evaluation's name, or "".
     step: the checkpoint's global step.
     scalars: the metrics that are numbers.
-    is_own: whether the checkpoint is one of the run's own. If not, its metrics are for TensorBoard
-      alone, not for retention, early stopping and plots.
+    is_own: whether the checkpoint belongs to the run. If not, its metrics go to TensorBoard alone,
+      not to retention, early stopping and plots.
 
   Raises:
-    OutputError: something cannot be written.
+    OutputError: a file cannot be written.
   """
   try:
     if is_own:

@@ -4,15 +4,15 @@
       file_locks.lock(file)          # held until the file is closed
       file.write(line)
 
-A lock belongs to an open file. The system releases it when the file is closed, and also when the
-process is killed. Threads exclude each other as processes do, if each opens the file for itself.
+A lock belongs to an open file. The system releases it when the file closes, and when the process is
+killed. Threads exclude each other as processes do, if each thread opens the file itself.
 """
 
 import errno
 import fcntl
 from typing import IO
 
-# The errors of a file system that has no locks, such as some network mounts.
+# The errors of a file system without locks, such as some network mounts.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
@@ -23,7 +23,7 @@ def lock(file: IO) -> bool:
     file: open for writing, in any mode.
 
   Returns:
-    False where the file system has no locks.
+    False if the file system has no locks.
 
   Raises:
     OSError: the file cannot be locked for another reason.

@@ -27,7 +27,7 @@ from trainer import errors
 from trainer.cli import processes
 from trainer.io import storage
 
-# In the name of what is being written, before the name of its writer.
+# Part of the name of an incomplete file, before the name of its writer.
 WRITING = ".writing-"
 
 # What the system says of a file that this user may not write, and nobody on a read-only disk.
@@ -47,13 +47,13 @@ def write_atomically(
   The temporary file is `<path>.writing-<host>-<process>-<thread>`, so that two writers never share
   one. The writer that finishes last wins. `remove_litter` removes what a killed process left.
 
-  Where the path is a URL, what is yielded is a file of this machine, which is copied in the end, so
-  that it can be copied once more.
+  If the path is a URL, the function yields a local file, and copies it at the end, so that the copy
+  can be repeated.
 
   Args:
     path: the file to write or replace.
     mode: "w" or "wb".
-    retries: where the path is a URL, when to give up; default: storage.RETRIES.
+    retries: limits for a URL; default: storage.RETRIES.
 
   Raises:
     OSError: the file cannot be written.
@@ -73,10 +73,10 @@ def write_atomically(
         # exist, and the rename would fail.
         file.write("" if mode == "w" else b"")
         yield file
-    # Only after the file is closed: until then some of the text may be in a buffer.
+    # Only after the file is closed: until then a buffer may hold some of the text.
     storage.rename(aside, path, overwrite=True, retries=retries)
   except BaseException:  # also KeyboardInterrupt, which would leave the temporary file behind
-    # It was never created, or the disk is gone.
+    # The file may never have existed, or the disk is gone.
     with contextlib.suppress(tf.errors.OpError, errors.StorageError):
       storage.remove(aside)
     raise
@@ -87,8 +87,8 @@ def write(path: str, content: str | bytes, flag: str = "--model_dir") -> None:
 
   Args:
     path: the file.
-    content: all of it.
-    flag: that names the file or its folder, for the message.
+    content: the complete content.
+    flag: the flag that names the file or its folder, for the message.
 
   Raises:
     OutputError: the file cannot be written.
@@ -101,14 +101,14 @@ def write(path: str, content: str | bytes, flag: str = "--model_dir") -> None:
 
 
 def is_forbidden(error: BaseException | None) -> bool:
-  """Whether an error says that a file may not be written, as on a read-only disk."""
+  """Whether an error forbids writing a file, as on a read-only disk."""
   if isinstance(error, tf.errors.PermissionDeniedError):
     return True
   return isinstance(error, OSError) and error.errno in _FORBIDDEN
 
 
 def reason(error: Exception) -> str:
-  """Returns why a file could not be written or read, without its path: "Disk quota exceeded"."""
+  """Returns the cause of a failed read or write, without the path: "Disk quota exceeded"."""
   if isinstance(error, OSError):
     return error.strerror or str(error)
   first, *_ = (getattr(error, "message", None) or str(error)).splitlines() or [""]
@@ -116,14 +116,14 @@ def reason(error: Exception) -> str:
 
 
 def matching(folder: str, pattern: str, names: Iterable[str] | None = None) -> list[str]:
-  """Returns the paths of what lies in a folder and has a name like the pattern, sorted.
+  """Returns the sorted paths in a folder whose names match a pattern.
 
-  Unlike tf.io.gfile.glob, it takes the folder's name as it is, also with a star or brackets in it.
+  Unlike tf.io.gfile.glob, it takes the folder's name literally, even with a star or brackets.
 
   Args:
-    folder: which need not exist.
-    pattern: of the names, with * and ?.
-    names: of what lies there, where the caller has just listed it.
+    folder: may be missing.
+    pattern: for the names, with * and ?.
+    names: the folder's names, if the caller has just listed them.
   """
   try:
     if names is None:
@@ -134,23 +134,23 @@ def matching(folder: str, pattern: str, names: Iterable[str] | None = None) -> l
 
 
 def next_number(taken: Iterable[int], clock: Callable[[], float] = time.time) -> int:
-  """Returns a number for a new file: the time, or one more than the largest number that is taken.
+  """Returns a number for a new file: the time, or one more than the largest existing number.
 
-  So the order of numbers is that of writing, also where the clock was set back.
+  Numbers therefore follow the order of writing, even if somebody sets the clock back.
 
   Args:
-    taken: the numbers of the files that are there.
+    taken: the numbers of the existing files.
     clock: returns the time in seconds since the epoch.
   """
   return max([int(clock()), *(number + 1 for number in taken)])
 
 
 def own_path(folder: str, pattern: str, clock: Callable[[], float] = time.time) -> str:
-  """Returns the path of a new file for this process alone, whose name sorts after earlier ones.
+  """Returns the path of a new file for this process, whose name sorts after earlier names.
 
   Args:
-    folder: of such files of all processes.
-    pattern: of their names, such as metrics-*.jsonl; the * stands for <number>-<id>.
+    folder: the folder of such files of all processes.
+    pattern: for their names, such as metrics-*.jsonl; <number>-<id> replaces the *.
     clock: returns the time in seconds since the epoch.
   """
   before, after = map(re.escape, pattern.split("*"))
@@ -184,7 +184,7 @@ def shown(path: str) -> str:
 
 
 def writer() -> str:
-  """Names this machine, process and thread, for the names of what it is writing."""
+  """Returns this machine, process and thread, for the names of incomplete files."""
   return f"{socket.gethostname()}-{os.getpid()}-{threading.get_native_id()}"
 
 
@@ -195,10 +195,10 @@ def is_dead(name: str) -> bool:
 
 
 def remove_litter(folder: str) -> None:
-  """Removes from a folder what processes of this machine were writing when they were killed.
+  """Removes the incomplete files of killed processes of this machine from a folder.
 
-  These are files and folders with `.writing-` and a `writer` in their names. What another machine
-  was writing stays: whether its process is alive is not known here.
+  Their names contain `.writing-` and a `writer`. Incomplete files of other machines stay: their
+  processes may be alive.
   """
   for path in matching(folder, f"*{WRITING}*"):
     if not is_dead(path):

@@ -1,4 +1,4 @@
-"""Reads and writes JSON files, so that a damaged file is told from a sound one at once.
+"""Reads and writes JSON files, and detects a damaged file at once.
 
     metrics = json_form.read(path, dict[int, dict[str, float]], "remove it") or {}  # None: no file
     json_form.write(path, {20: {"loss": 0.5}})
@@ -7,12 +7,12 @@
 A damaged file is a FileDamagedError: "<path> is damaged (<what is wrong>): <remedy>."
 
 A record has its checksum under the key CHECKSUM: the SHA-256 of its other keys as compact JSON with
-sorted keys. So spaces, line ends and the order of the keys do not count. A record without a
-checksum, as earlier versions wrote it, is read as it is.
+sorted keys. Spaces, line ends and the order of the keys therefore do not matter. Records of earlier
+versions have no checksum, and need none.
 
 A form is bool, int, float, str, dict or object; a union of these and None; list[form]; dict[str,
-form]; dict[int, form], whose keys are read as ints; or a dict of the keys that must be there with
-their forms. `...` in such a dict gives the form of all other keys; without it there may be none.
+form]; dict[int, form], whose keys become ints; or a dict of the required keys with their forms.
+`...` in such a dict gives the form of all other keys; without it there may be no other keys.
 """
 
 import hashlib
@@ -26,14 +26,14 @@ from absl import logging
 
 from trainer import errors
 
-# No name of an evaluation, which is a key beside this one: such names are relative paths.
+# A slash begins no relative path, so no evaluation, whose name is a key here, can have this name.
 CHECKSUM = "/checksum"
 
 _SHOWN = 40  # letters of a value in a message
 
 
 def read(path: str, form: Any, remedy: str) -> Any:
-  """Reads a JSON file, and checks its checksum, if it has one, and its form.
+  """Reads a JSON file, and checks its form and, if present, its checksum.
 
   Args:
     path: local or a URL; TensorFlow is imported only for a URL.
@@ -41,10 +41,10 @@ def read(path: str, form: Any, remedy: str) -> Any:
     remedy: what to do if the file is damaged, for the message: "remove it".
 
   Returns:
-    The value, without the checksum; None if there is no file.
+    The value, without the checksum; None if the file is missing.
 
   Raises:
-    FileDamagedError: the file is no JSON, has another checksum or form, or cannot be read.
+    FileDamagedError: the file is not JSON, has another checksum or form, or is unreadable.
   """
   data = _content(path)
   return None if data is None else parse(data, form, path, remedy)
@@ -53,19 +53,19 @@ def read(path: str, form: Any, remedy: str) -> Any:
 def parse_lines(
   lines: Iterable[str], form: Any, path: str, remedy: str | None = None
 ) -> Iterator[Any]:
-  """Parses JSON lines; empty ones are passed over.
+  """Parses JSON lines and skips empty lines.
 
   Args:
-    lines: of the file, from the first one.
-    form: of each line, see the module.
-    path: of the file, for messages.
-    remedy: see `read`. None: a damaged line is left out, with a warning.
+    lines: the lines of the file, from the first.
+    form: the form of each line, see the module.
+    path: the file's path, for messages.
+    remedy: see `read`. None: skip a damaged line with a warning.
 
   Yields:
     The value of each line.
 
   Raises:
-    FileDamagedError: a line is no JSON or has another form, and there is a remedy.
+    FileDamagedError: a line is not JSON or has another form, and there is a remedy.
   """
   for number, line in enumerate(lines, 1):
     if not line:
@@ -82,8 +82,8 @@ def write(path: str, record: Mapping[str, Any]) -> None:
   """Writes a record with its checksum, completely or not at all.
 
   Args:
-    path: local or a URL, in a folder that exists.
-    record: JSON can hold it.
+    path: local or a URL, in an existing folder.
+    record: a value that JSON can represent.
 
   Raises:
     OutputError: the file cannot be written.
@@ -125,10 +125,10 @@ def dump(record: Mapping[str, Any]) -> str:
 
 
 def parse(text: str | bytes, form: Any, source: str = "the text", remedy: str = "mend it") -> Any:
-  """Parses JSON as `read` does; `source` is what the message names.
+  """Parses JSON like `read`; `source` names it in messages.
 
   Raises:
-    FileDamagedError: the text is no JSON, or has another checksum or form.
+    FileDamagedError: the text is not JSON, or has another checksum or form.
   """
   try:
     return _parsed(text, form)
@@ -155,7 +155,7 @@ def _checksum(record):
 
 
 def _checked(value, form, place):
-  """Returns a value that has the form, with the keys of a dict[int, ...] as ints."""
+  """Returns a value after a check of its form; the keys of a dict[int, ...] become ints."""
   if isinstance(form, Mapping):
     return _checked_keys(value, form, place)
   if isinstance(form, types.UnionType):

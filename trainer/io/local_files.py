@@ -1,4 +1,4 @@
-"""Folders and files of this machine that a command writes, without TensorFlow.
+"""Local folders and files that a command writes, without TensorFlow.
 
     local_files.make_folder("out/sweep", "--sweep_dir")
     local_files.write("out/sweep/trials.csv", text, "--sweep_dir")
@@ -12,14 +12,14 @@ from trainer import errors
 
 
 def make_folder(path: str, flag: str) -> None:
-  """Makes a folder, and those that it lies in, unless it is there.
+  """Makes a folder and its parents, unless they exist.
 
   Args:
     path: the folder.
-    flag: that named it, for the message.
+    flag: the flag that names it, for the message.
 
   Raises:
-    OutputError: it cannot be made.
+    OutputError: the folder cannot be made.
   """
   try:
     os.makedirs(path, exist_ok=True)
@@ -32,11 +32,11 @@ def write(path: str, content: str | bytes, flag: str) -> None:
 
   Args:
     path: the file.
-    content: all of it.
-    flag: that named the file or its folder, for the message.
+    content: the complete content.
+    flag: the flag that names the file or its folder, for the message.
 
   Raises:
-    OutputError: it cannot be written.
+    OutputError: the file cannot be written.
   """
   aside = f"{path}.writing-{os.getpid()}"
   try:

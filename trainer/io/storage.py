@@ -1,19 +1,19 @@
-"""Files on any file system that tf.io.gfile opens. What fails for a moment is tried again.
+"""Files on any file system of tf.io.gfile, with retries for failures that may pass.
 
     for name in storage.listdir("gs://bucket/run"):
       text = storage.read(f"gs://bucket/run/{name}")
     storage.retry("read the checkpoint", path, lambda: tf.raw_ops.RestoreV2(...))
 
-All of Octet reads and writes through this module, but for what must be on this machine. A function
-is called like that of tf.io.gfile which does the same. What differs, where the path is a URL:
+All of Octet reads and writes through this module, except files that must be local. Each function
+has the name of its tf.io.gfile counterpart. For a URL it differs:
 
-- An operation that fails for a reason that may pass is done again, see `Retries`. If it failed on
-  the way back, after it was done, doing it again does not fail.
-- A listing shows what this process made and not what it removed, also where the file system's own
-  is behind.
+- It retries an operation whose failure may pass, see `Retries`. If the operation was done and its
+  answer was lost, the repetition does not fail.
+- A listing includes everything that this process made and nothing that it removed, even if the file
+  system's own listing is behind.
 - `isdir` raises the errors that tf.io.gfile.isdir takes for "no".
 
-On the machine's own file systems nothing is tried again: their errors do not pass.
+On local file systems nothing is retried: their errors do not pass.
 """
 
 import contextlib
@@ -33,9 +33,9 @@ from trainer import errors
 
 _T = TypeVar("_T")
 
-# What gs:// says when a server is overloaded or cannot be reached. The first three are those that
-# TensorFlow's own file system for gs:// tries again; ABORTED is what it says when it gives up;
-# INTERNAL is what others say for the same.
+# The errors of gs:// if a server is overloaded or unreachable. TensorFlow's own file system for
+# gs:// retries the first three, and raises ABORTED when it gives up; other file systems raise
+# INTERNAL for the same.
 TRANSIENT = (
   tf.errors.UnavailableError,
   tf.errors.DeadlineExceededError,
@@ -46,25 +46,25 @@ TRANSIENT = (
 
 _PORTION_BYTES = 2**24  # of a file that is read
 
-# For so long what this process made or removed is compared with listings. Google Cloud Storage and
-# S3 list what is there; NFS shows what a folder had up to 60 s ago (acdirmax in nfs(5)).
+# How long listings are compared with what this process made or removed. Google Cloud Storage and S3
+# list exactly; NFS may show a listing that is 60 s old (acdirmax in nfs(5)).
 _LISTINGS_BEHIND_SECONDS = 600.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Retries:
-  """How often, and for how long, an operation is tried again: truncated exponential backoff.
+  """How often, and for how long, an operation is retried: truncated exponential backoff.
 
-  The pauses are those that Google advises for Cloud Storage, and that TensorFlow makes for gs://:
-  they begin at 1 s, double, and grow up to 32 s, each with a random part so that many workers do
-  not come back at once (https://cloud.google.com/storage/docs/retry-strategy, and RetryConfig in
-  TensorFlow's retrying_utils.h). The total is that of Google's client libraries in Python.
+  The pauses follow Google's advice for Cloud Storage, and TensorFlow's for gs://: they begin at 1 s
+  and double up to 32 s, each with a random part that spreads many workers
+  (https://cloud.google.com/storage/docs/retry-strategy, and RetryConfig in TensorFlow's
+  retrying_utils.h). The total time is the default of Google's client libraries for Python.
 
   Attributes:
     first_seconds: the first pause.
-    longest_seconds: the longest one.
-    total_seconds: after this time no further try begins. It is counted from the operation's first
-      try, or from the first one of the process that failed if none has succeeded since.
+    longest_seconds: the longest pause.
+    total_seconds: after this time no further try begins. The time counts from the operation's first
+      try, or, if no operation has succeeded since, from the process's first failed try.
     sleep: sleeps for a number of seconds.
     clock: returns the time in seconds.
   """
@@ -76,7 +76,7 @@ class Retries:
   clock: Callable[[], float] = time.monotonic
 
   def pause(self, attempt: int) -> float:
-    """Returns the seconds to wait after a try, which are counted from 1."""
+    """Returns the seconds to wait after a try; the first try has the number 1."""
     whole = min(self.first_seconds * 2 ** (attempt - 1), self.longest_seconds)
     return whole * random.uniform(0.5, 1.0)
 
@@ -92,8 +92,8 @@ class DeniedError(errors.OctetError, tf.errors.PermissionDeniedError):
     tf.errors.PermissionDeniedError.__init__(self, None, None, message)
 
 
-# "gs://bucket" → since when no operation there has succeeded. One that comes after another has
-# given up, such as the removal of a lock, does not wait for so long once more.
+# "gs://bucket" → the time since which no operation there has succeeded. After one operation has
+# given up, the next one, such as the removal of a lock, does not wait as long again.
 _failing_since: dict[str, float] = {}
 
 
@@ -110,21 +110,21 @@ def retry(
   passes: Callable[[Exception], bool] | None = None,
   retries: Retries | None = None,
 ) -> _T:
-  """Calls a function that reads or writes files; again, where the path is a URL and it may pass.
+  """Calls a function that reads or writes files; retries it if the path is a URL.
 
   Args:
-    what: the function does, for messages: "read", "write the checkpoint".
-    path: of the file or the folder.
-    function: does it, also after a try that did a part of it.
+    what: the function's purpose, for messages: "read", "write the checkpoint".
+    path: the file or the folder.
+    function: repeatable, even after a try that did a part of its work.
     passes: whether a further error may pass.
-    retries: when to give up; default: RETRIES.
+    retries: the limits; default: RETRIES.
 
   Returns:
     What the function returns.
 
   Raises:
     StorageError: it failed until the time was over.
-    DeniedError: this account may not do it.
+    DeniedError: this account lacks the permission.
   """
   if not is_remote(path):
     return function()
@@ -167,7 +167,7 @@ def retry(
 
 
 def _change(what, path, function, is_done, retries=None):
-  """Retries a change that fails if it is done twice, where `is_done` tells that it was done."""
+  """Retries a change that fails on repetition, unless `is_done` shows that it was done."""
   tries = 0
 
   def attempt():
@@ -182,7 +182,7 @@ def _change(what, path, function, is_done, retries=None):
   retry(what, path, attempt, retries=retries)
 
 
-# What this process made (True) or removed (False) of late, path → (which, when).
+# Recent changes of this process: path → (made (True) or removed (False), time).
 _changed: dict[str, tuple[bool, float]] = {}
 _changed_lock = threading.Lock()
 
@@ -199,16 +199,16 @@ def _note(path, is_there):
 
 
 def check_answers(path: str, name: str) -> None:
-  """Checks, before anything is done there, that a folder can be listed or is not there yet.
+  """Checks, before a run begins, that a folder can be listed, or does not exist yet.
 
-  What may pass is left to the operations that follow, which try again.
+  The operations that follow retry failures that may pass.
 
   Args:
-    path: of the folder.
-    name: the flag's or argument's, for the message.
+    path: the folder.
+    name: the flag or argument, for the message.
 
   Raises:
-    SettingError: there is no such file system, it cannot be reached, or this account may not list
+    SettingError: the file system is unknown or unreachable, or this account may not list the
       the folder.
   """
   try:
@@ -246,10 +246,10 @@ def stat(path: str) -> Any:
 
 
 def listdir(path: str) -> list[str]:
-  """Lists the names in a folder; those of folders may end in "/".
+  """Lists the names in a folder; names of folders may end in "/".
 
   Raises:
-    NotFoundError: there is no such folder. An object store may list nothing instead.
+    NotFoundError: the folder is missing. An object store may list nothing instead.
   """
 
   # tf.io.gfile.listdir also says that there is no folder when it cannot look whether there is one.
@@ -271,7 +271,7 @@ def listdir(path: str) -> list[str]:
 
 
 def glob(pattern: str) -> list[str]:
-  """Lists the paths that are like a pattern, see tf.io.gfile.glob."""
+  """Lists the paths that match a pattern, see tf.io.gfile.glob."""
   return retry("list", pattern, lambda: tf.io.gfile.glob(pattern))
 
 
@@ -288,7 +288,7 @@ def walk(top: str) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def makedirs(path: str) -> None:
-  """Makes a folder and those above it, as far as they are not there."""
+  """Makes a folder and its missing parents."""
   retry("make the folder", path, lambda: tf.io.gfile.makedirs(path))
   _note(path.rstrip("/"), True)
 
@@ -299,8 +299,8 @@ def read(path: str, mode: str = "r", retries: Retries | None = None) -> Any:
   def once():
     content = b""
     with tf.io.gfile.GFile(path, "rb") as file:
-      # In portions: to read all, TensorFlow asks how long the file of this name is, which may be
-      # another file by then. The text of the opened one would be cut short.
+      # In portions: for a complete read, TensorFlow asks for the length of the file with this name,
+      # which may be another file by then, and would cut the text of the opened file.
       while portion := file.read(_PORTION_BYTES):
         content += portion
         if len(portion) < _PORTION_BYTES:
@@ -313,7 +313,7 @@ def read(path: str, mode: str = "r", retries: Retries | None = None) -> Any:
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[Iterable[str]]:
-  """Yields a text file, to be read line by line; that of a URL is copied to this machine before."""
+  """Yields a text file for reading line by line; copies the file of a URL first."""
   if not is_remote(path):
     with tf.io.gfile.GFile(path) as file:
       yield file
@@ -337,7 +337,7 @@ def write(path: str, content: str | bytes) -> None:
 
 
 def _clear(path):
-  """Removes a file of ram://, where TensorFlow writes at the end of a file that is there."""
+  """Removes a file of ram://, where TensorFlow appends to an existing file."""
   if path.startswith("ram://"):
     with contextlib.suppress(tf.errors.NotFoundError):
       tf.io.gfile.remove(path)
@@ -385,23 +385,23 @@ def remove(path: str) -> None:
 
 
 def rmtree(path: str) -> None:
-  """Removes a folder and all that is in it.
+  """Removes a folder and everything in it.
 
   Raises:
-    NotFoundError: there was none.
+    NotFoundError: the folder is missing.
   """
   if not is_remote(path):
     tf.io.gfile.rmtree(path)
     return
-  # One by one: a listing that is behind has names of what is gone, for which gfile.rmtree fails.
+  # One by one: a listing that is behind has deleted names, on which gfile.rmtree fails.
   for name in listdir(path):
     child = os.path.join(path, name.rstrip("/"))
     try:
       (rmtree if isdir(child) else remove)(child)
     except tf.errors.NotFoundError:
       continue
-  # What is left is the folder. An object store has none, and one whose listing is behind takes it
-  # for full: it stays, without a file.
+  # The folder itself remains. An object store has no folders, and a store whose listing is behind
+  # takes the folder for full: it stays, without a file.
   with contextlib.suppress(tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
     retry("remove", path, lambda: tf.io.gfile.rmtree(path))
   _note(path.rstrip("/"), False)

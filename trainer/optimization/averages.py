@@ -35,20 +35,20 @@ def ema_name(name: str) -> str:
 @gin_names.configurable(module="trainer")
 @dataclasses.dataclass(frozen=True)
 class Lookahead:
-  """Slow weights, from which the training goes on every few steps.
+  """Slow weights, from which the training continues every few steps.
 
   After every `every` steps each slow weight moves towards its variable and the variable takes the
   slow weight's value: `slow = variable = d × slow + (1 - d) × variable`. M. Zhang et al.,
-  "Lookahead Optimizer: k steps forward, 1 step back" (2019), has a constant d. With a d that grows,
-  the training starts fast and ends with an average: K. Jordan, "94% on CIFAR-10 in 3.29 Seconds on
-  a Single GPU" (2024), whose numbers are the defaults.
+  "Lookahead Optimizer: k steps forward, 1 step back" (2019), has a constant d. With a growing d the
+  training starts fast and ends with an average: K. Jordan, "94% on CIFAR-10 in 3.29 Seconds on a
+  Single GPU" (2024), whose numbers are the defaults.
 
-  What is exchanged are the trained variables and the statistics, such as the moving means of batch
-  norm, which fit the weights. Where the number of steps of a training is a multiple of `every`, it
-  ends with the slow weights.
+  The exchange includes the trained variables and the statistics, such as the moving means of batch
+  norm, which must fit the weights. If the number of steps of a training is a multiple of `every`,
+  it ends with the slow weights.
 
   Attributes:
-    every: number of steps from one exchange to the next. The first one copies the variables.
+    every: number of steps between two exchanges. The first exchange copies the variables.
     decay: d at the end of the training.
     power: d at a share p of the training is decay × p ** power; 0 for a constant d.
 
@@ -93,7 +93,7 @@ def update_ema(trained: Sequence[Any], decay: float) -> None:
 def look_ahead(
   trained: Sequence[Any], statistics: Mapping[str, tf.Variable], settings: Lookahead
 ) -> None:
-  """Asks for the exchange with the slow weights after the steps at which it is due.
+  """Schedules the exchange with the slow weights after the steps of `settings.every`.
 
   Args:
     trained: the variables.
@@ -131,7 +131,7 @@ def look_ahead(
 
 
 def tensorflow_variable(variable: Any) -> tf.Variable:
-  """Returns the tf.Variable of a variable, which may be Keras's."""
+  """Returns the tf.Variable of a variable, which may be a Keras variable."""
   return variable if isinstance(variable, tf.Variable) else variable.value
 
 

@@ -1,12 +1,11 @@
 """Combines gradients over the replicas inside optimizers, while a model_fn is traced.
 
-However an optimizer of Keras or of `tf.compat.v1` is called, the gradients are combined once, when
-they reach its `apply_gradients` and before the optimizer uses them. So an `apply_gradients` that a
-subclass of `tf.compat.v1.train.Optimizer` defines itself (AdamWeightDecay, LARS) gets combined
-gradients too, and all replicas make the same update. Where nothing is trained, optimizers do
-nothing. The gradients that `compute_gradients` of a `tf.compat.v1` optimizer returns are combined
-already: what a model_fn does with them before it applies them (clipping by their norm) is the same
-on all replicas, and what one core would do.
+For any call of an optimizer of Keras or of `tf.compat.v1`, Octet combines the gradients once: when
+they reach `apply_gradients`, before the optimizer uses them. An `apply_gradients` that a subclass
+of `tf.compat.v1.train.Optimizer` defines (AdamWeightDecay, LARS) therefore gets combined gradients
+too, and all replicas make the same update. In evaluation and prediction, optimizers do nothing.
+`compute_gradients` of a `tf.compat.v1` optimizer already returns combined gradients: a model_fn
+that clips them by their norm computes the same on all replicas, and the same as one core.
 
     with combined_gradients.training_scope():  # or idle_scope(), to evaluate or predict
       ... trace a model_fn ...
@@ -30,25 +29,25 @@ from trainer.tracing import fetched_operations, store_run, variable_creation
 
 v1 = tf.compat.v1
 
-# Whether the gradients that reach an optimizer are combined already.
+# Whether the gradients on their way to an optimizer are already combined.
 _combined = contextvars.ContextVar("gradients are combined", default=False)
 
 
 @dataclasses.dataclass
 class _Trace:
-  """What was combined while a model_fn is traced, on all of its replicas.
+  """The combined values of one trace of a model_fn, on all of its replicas.
 
   Attributes:
-    alike: tensors that are the same on all replicas, by their identity.
-    variables: identities of the variables whose gradients were combined where they were computed.
+    alike: tensors that are equal on all replicas, by identity.
+    variables: identities of the variables whose gradients were combined at their computation.
   """
 
   alike: dict[int, tf.Tensor] = dataclasses.field(default_factory=dict)
   variables: set[int] = dataclasses.field(default_factory=set)
 
 
-# Inside of a model_fn, optimizers do nothing (_IDLE) or apply combined gradients (a _Trace).
-# Outside of it (None) they do what TensorFlow or Keras makes them do.
+# Inside a model_fn, optimizers do nothing (_IDLE) or apply combined gradients (a _Trace). Outside
+# (None) they behave as in TensorFlow or Keras.
 _IDLE = "idle"
 _mode: contextvars.ContextVar[_Trace | str | None] = contextvars.ContextVar(
   "mode of optimizers", default=None
@@ -64,7 +63,7 @@ def idle_scope() -> contextlib.AbstractContextManager[None]:
 
 
 def training_scope() -> contextlib.AbstractContextManager[None]:
-  """Makes optimizers combine gradients inside a `with` block, which is entered around a trace."""
+  """Makes optimizers combine gradients in a `with` block around a trace."""
   return patches.set_context(_mode, _Trace())
 
 
@@ -80,18 +79,18 @@ def _training() -> _Trace | None:
 
 
 def combined_scope() -> contextlib.AbstractContextManager[None]:
-  """Tells optimizers inside a `with` block that their gradients are combined already."""
+  """Makes optimizers in a `with` block take their gradients as combined."""
   return patches.set_context(_combined, True)
 
 
 def combine(
   gradients: Sequence[Any], op: tf.distribute.ReduceOp = tf.distribute.ReduceOp.MEAN
 ) -> list[Any]:
-  """Combines each gradient over the replicas, but what is computed of combined ones alone.
+  """Combines each gradient over the replicas, except gradients computed from combined ones alone.
 
   Args:
     gradients: tensors, tf.IndexedSlices or None.
-    op: how they are combined.
+    op: sum or mean.
 
   Returns:
     The combined gradients, the same on all replicas; None stays None.
@@ -111,8 +110,8 @@ def combine(
       "several cores: compute them before it (optimizer.compute_gradients), and only apply them "
       "inside."
     )
-  # In the replica's own graph, even if an optimizer is called under tf.cond: replicas cannot wait
-  # for each other in a branch that only some of them take.
+  # In the replica's own graph, even for an optimizer under tf.cond: replicas cannot wait for each
+  # other in a branch that only some of them take.
   with graph.as_default():
     combined = context.all_reduce(op, present) if present else []
   made = {id(gradient): one for gradient, one in zip(present, combined, strict=True)}
@@ -120,14 +119,14 @@ def combine(
 
 
 def combine_at_source(gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
-  """Gradients that were just computed, combined where they are those of variables.
+  """Combines newly computed gradients of variables.
 
-  Outside of a training, on one replica, and under tf.cond, where replicas cannot meet, they stay as
-  they are.
+  Outside of a training, on one replica, and under tf.cond, where replicas cannot meet, the
+  gradients stay unchanged.
 
   Args:
     gradients: tensors or tf.IndexedSlices, and None.
-    variables: what each is the gradient with respect to, tf.Variables or tensors.
+    variables: the variable or tensor of each gradient.
   """
   trace, context = _training(), tf.distribute.get_replica_context()
   if (
@@ -159,7 +158,7 @@ def _parts(gradient: Any) -> list[Any]:
 
 
 def _is_alike(gradient: Any) -> bool:
-  """Whether a gradient is made of combined ones and constants alone."""
+  """Whether a gradient is computed from combined gradients and constants alone."""
   trace = _training()
   if trace is None or not trace.alike:
     return False
@@ -209,14 +208,14 @@ def _apply_scaled(original, optimizer, grads, trainable_variables=None):
 
 
 def _refuse_on_several_cores(what, instead):
-  """Refuses what Keras applies under a condition, where replicas cannot wait for each other."""
+  """Refuses operations that Keras applies under a condition: replicas cannot wait in there."""
   if tf.distribute.get_strategy().num_replicas_in_sync > 1:
     raise errors.ModelFnError(f"{what} works on one core only. On several: {instead}.")
 
 
 @patches.replaces(*keras_internals.SUM_GRADIENTS, inside=_mode)
 def _sum_gradients(original, optimizer, grads_and_vars):
-  """Keeps Keras from summing over the replicas, since the gradients are combined already."""
+  """Keeps Keras from summing over the replicas: the gradients are already combined."""
   return list(grads_and_vars)
 
 
@@ -227,8 +226,8 @@ def _minimize(original, *args, **kwargs):
 
 @patches.replaces(v1.train.Optimizer, "compute_gradients", inside=_mode)
 def _compute_gradients(original, optimizer, loss, *args, **kwargs):
-  # Under tf.cond, TensorFlow cannot differentiate a loss that was computed outside of it. So the
-  # gradients are computed in the graph of the loss.
+  # Under tf.cond, TensorFlow cannot differentiate a loss from outside the branch. The gradients
+  # are therefore computed in the loss's graph.
   is_outside = tf.is_tensor(loss) and loss.graph is not v1.get_default_graph()
   with loss.graph.as_default() if is_outside else contextlib.nullcontext():
     pairs = original(optimizer, loss, *args, **kwargs)
@@ -247,8 +246,8 @@ def _apply_gradients(
   replaced_rates.replace(optimizer)
   if not (_combined.get() or skip_gradients_aggregation):
     grads_and_vars = _combined_pairs(grads_and_vars)
-  # Aggregation is skipped: the gradients are combined, and under tf.cond replicas cannot wait for
-  # each other. No global step is passed, since the training loop counts steps.
+    # Skip aggregation: the gradients are combined, and under tf.cond replicas cannot wait for each
+    # other. Pass no global step, because the training loop counts steps.
   return original(optimizer, grads_and_vars, None, name, skip_gradients_aggregation=True)
 
 
@@ -256,9 +255,9 @@ def _apply_gradients(
 def _attribute(original, optimizer, name):
   """Wraps the `apply_gradients` that a subclass defines, when it is looked up on an optimizer.
 
-  The subclasses are the user's and may be defined at any time, so they cannot be patched
-  themselves. A call by `super()` does not look the attribute up on the optimizer. So the base
-  class's method gets the gradients as the subclass passes them.
+  The subclasses are the user's and may appear at any time, so they cannot be patched. A call by
+  `super()` does not look the attribute up on the optimizer, so the base class's method gets the
+  gradients of the subclass.
   """
   found = original(optimizer, name)
   if name != "apply_gradients":
@@ -280,17 +279,17 @@ def _combined_pairs(grads_and_vars):
   """Combines the gradients in (gradient, variable) pairs."""
   gradients, trained = zip(*grads_and_vars, strict=True)
   trace = _training()
-  # What was made of combined gradients is not summed up once more.
+  # Combined gradients must not be summed again.
   again = trace is not None and any(id(variable) in trace.variables for variable in trained)
   op = tf.distribute.ReduceOp.MEAN if again else _reduction()
   return list(zip(combine(gradients, op), trained, strict=True))
 
 
 def _reduction() -> tf.distribute.ReduceOp:
-  """How gradients are combined.
+  """Returns the reduction of gradients.
 
-  To a mean, because a loss is the mean over a replica's batch. To a sum if the newest loss of
-  `tf.compat.v1.losses` was reduced to a sum, which is TensorFlow's own rule.
+  A mean, because a loss is the mean over a replica's batch. A sum if the newest loss of
+  `tf.compat.v1.losses` was reduced to a sum: TensorFlow's own rule.
   """
   is_sum = tensorflow_internals.newest_loss_is_sum(store_run.replica_graph())
   return tf.distribute.ReduceOp.SUM if is_sum else tf.distribute.ReduceOp.MEAN

@@ -49,23 +49,23 @@ def minimize(
   Args:
     optimizer: a Keras optimizer or a `tf.compat.v1.train` optimizer.
     loss: scalar, the mean over this replica's batch.
-    global_step: not needed, since the training loop counts steps. It is accepted because the
+    global_step: unused, because the training loop counts steps. The argument exists because the
       minimize of `tf.compat.v1.train` optimizers has it.
     var_list: the variables to train; None for all trainable variables of the model_fn.
     clip_norm: float > 0, the largest global norm of the combined gradient; None for no clipping.
-    accumulate_steps: int > 0; the mean gradient of this many steps is applied at the last of them.
-      The optimizer counts how often it is applied; the global step counts every step.
+    accumulate_steps: int > 0; apply the mean gradient of this many steps at the last of them. The
+      optimizer counts its updates; the global step counts every step.
     ema_decay: float in (0, 1); keeps exponential moving averages of the trained variables, named
       `ema/<name>`. Evaluation, prediction and export use them (RunConfig.evaluate_ema).
-    groups: settings of some of the variables; each variable is of the first that names it.
-    lookahead: keeps slow weights, named `lookahead/<name>`, and trains from them.
+    groups: settings for groups of variables; a variable belongs to the first group that names it.
+    lookahead: keep slow weights, named `lookahead/<name>`, and train from them.
 
   Returns:
     A train_op for EstimatorSpec.
 
   Raises:
-    ModelFnError: called outside of a model_fn, or the loss depends on no variable.
-    SettingError: the optimizer is of neither kind, a number is out of range, or a group names no
+    ModelFnError: the call is outside a model_fn, or the loss depends on no variable.
+    SettingError: the optimizer has another type, a number is out of range, or a group names no
       variable.
   """
   if not isinstance(
@@ -85,7 +85,7 @@ def minimize(
   )
   grouped.exclude_from_decay(wrapped.wrapped)
   own_gradients, trained = zip(*wrapped.compute_gradients(loss, grouped.trained), strict=True)
-  # Before clipping: the norm is that of the global batch's gradient, whatever the replicas.
+  # Before clipping: the norm belongs to the global batch's gradient, on any number of replicas.
   gradients = combined_gradients.combine(own_gradients)
 
   def apply(gradients):
@@ -100,7 +100,7 @@ def minimize(
     if accumulate_steps == 1:
       apply(gradients)
     else:
-      # Clipping, too, happens once per update: what is clipped is the mean gradient of the steps.
+      # Clip once per update, too: the mean gradient of the steps.
       totals = _accumulate(gradients, trained, accumulate_steps)
       store_run.request_after_step(
         functools.partial(_apply_total, totals, apply), every=accumulate_steps
@@ -113,16 +113,17 @@ def minimize(
 class CrossShardOptimizer:
   """Wraps an optimizer, for programs written for TPUs.
 
-  Those programs need it to combine the gradients of the cores. Here every optimizer combines them.
+  Those programs need it to combine the gradients of the cores. Octet combines them for every
+  optimizer.
 
   Args:
     opt: a Keras or a `tf.compat.v1.train` optimizer.
-    reduction: how the replicas' gradients are combined: "mean" or "sum", or one of these in
+    reduction: the reduction of the replicas' gradients: "mean" or "sum", or one of these in
       `tf.compat.v1.losses.Reduction`.
-    name: not used.
+    name: unused.
 
   Raises:
-    SettingError: reduction is neither.
+    SettingError: the reduction has another value.
   """
 
   def __init__(self, opt: Any, reduction: str = "mean", name: str = "CrossShardOptimizer") -> None:
@@ -137,7 +138,7 @@ class CrossShardOptimizer:
 
   @property
   def wrapped(self) -> Any:
-    """The optimizer that is wrapped."""
+    """The wrapped optimizer."""
     return self._optimizer
 
   def compute_gradients(
@@ -154,7 +155,7 @@ class CrossShardOptimizer:
       (gradient, variable) of each variable that has a gradient.
 
     Raises:
-      ModelFnError: called outside of a model_fn, or no variable has a gradient.
+      ModelFnError: the call is outside a model_fn, or no variable has a gradient.
     """
     store = _current_store()
     combined_gradients.record_learning_rate(self._optimizer)
@@ -182,15 +183,15 @@ class CrossShardOptimizer:
     return pairs
 
   def _build_loss_scale(self, loss, trained, of_tensorflow):
-    """Builds a LossScaleOptimizer, which else scales by its initial scale for ever.
+    """Builds a LossScaleOptimizer, which would otherwise keep its initial scale for the loss.
 
-    A model_fn makes its optimizer anew in each trace. Keras scales the loss by the initial scale
-    until the optimizer is built, and divides the gradients by the scale of the moment.
+    A model_fn makes a new optimizer in each trace. Until the optimizer is built, Keras multiplies
+    the loss by the initial scale, but divides the gradients by the current scale.
     """
     if not isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer):
       return
     if not self._optimizer.built:
-      # For those alone that have a gradient, as `apply` would. TensorFlow prunes these gradients.
+      # Only variables with a gradient, like `apply`. TensorFlow prunes these gradients.
       found = tf.gradients(loss, of_tensorflow)
       self._optimizer.build(
         [
@@ -218,7 +219,7 @@ class CrossShardOptimizer:
     global_step: tf.Variable | None = None,
     name: str | None = None,
   ) -> Any:
-    """Applies gradients that are combined already; returns the train_op."""
+    """Applies combined gradients; returns the train_op."""
     if combined_gradients.is_idle():
       return tf.no_op()
     with combined_gradients.combined_scope():
@@ -237,7 +238,7 @@ class CrossShardOptimizer:
 
   def __getattr__(self, name: str) -> Any:
     """Returns other attributes, such as get_slot and variables, from the wrapped optimizer."""
-    # By __dict__, since self._optimizer would end up here again while an object is unpickled.
+    # Through __dict__: during unpickling, self._optimizer would call this method again.
     return getattr(self.__dict__["_optimizer"], name)
 
 
@@ -260,6 +261,6 @@ def _accumulate(gradients, trained, count):
 
 def _apply_total(totals, apply):
   """Applies the accumulated gradients and sets them to 0; runs on each replica after the step."""
-  # tf.identity reads the values now, before the variables are set to 0.
+  # tf.identity reads the values before the variables are set to 0.
   apply([tf.identity(total) for total in totals])
   replica_updates.update_each(lambda total: total.assign(tf.zeros_like(total)), totals)

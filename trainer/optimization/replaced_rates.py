@@ -1,8 +1,8 @@
-"""Replaces the learning rate of each optimizer that a training step applies.
+"""Replaces the learning rate of each optimizer in a training step.
 
 with replaced_rates.scope(schedules.exponential(1e-6, factor=1e7, every=199)) as optimizers:
   ...  # trace a training step
-optimizers  # ["Adam"], the classes of those that were replaced
+    optimizers  # ["Adam"], the classes of the optimizers with a replaced rate
 """
 
 import contextlib
@@ -25,13 +25,13 @@ _asked: contextvars.ContextVar[tuple[Any, list[str]] | None] = contextvars.Conte
 
 @contextlib.contextmanager
 def scope(schedule: keras.optimizers.schedules.LearningRateSchedule) -> Iterator[list[str]]:
-  """Replaces learning rates inside a `with` block, which is entered around the trace of a step.
+  """Replaces learning rates in a `with` block around the trace of a step.
 
   Args:
-    schedule: of `trainer.optimization.schedules`, which follows the global step.
+    schedule: from `trainer.optimization.schedules`; it follows the global step.
 
   Yields:
-    A list that gets the class name of each optimizer whose rate was replaced.
+    A list that receives the class name of each optimizer with a replaced rate.
   """
   optimizers: list[str] = []
   with patches.set_context(_asked, (schedule, optimizers)):
@@ -39,12 +39,12 @@ def scope(schedule: keras.optimizers.schedules.LearningRateSchedule) -> Iterator
 
 
 def replace(optimizer: Any) -> None:
-  """Gives an optimizer the learning rate that is asked for here, if one is.
+  """Gives an optimizer the learning rate of the enclosing `scope`, if any.
 
-  Call it in the graph in which the optimizer is about to be applied.
+  Call it in the graph that will apply the optimizer.
 
   Args:
-    optimizer: of Keras or of `tf.compat.v1.train`.
+    optimizer: an optimizer of Keras or of `tf.compat.v1.train`.
   """
   asked = _asked.get()
   if asked is None:
@@ -57,7 +57,7 @@ def replace(optimizer: Any) -> None:
   else:
     found = [name for name in _NAMES if getattr(optimizer, name, None) is not None]
     for name in found:
-      # A tensor: not all of these optimizers call a function that is given as the rate.
+      # A tensor: some of these optimizers do not call a function as the rate.
       setattr(optimizer, name, schedule())
     replaced = bool(found)
   if replaced and (name := type(optimizer).__name__) not in optimizers:

@@ -9,9 +9,9 @@ Lengths are durations (see `trainer.settings.durations`): 245, "5 epochs", "2500
 
     trainer.minimize(keras.optimizers.AdamW(schedules.cosine(0.003, warmup="5 epochs")), loss)
 
-Inside a model_fn a schedule follows the global step, not the optimizer's own count of updates. So
-an epoch stays an epoch with `minimize.accumulate_steps = 4`, where the optimizer counts every
-fourth step, and with an optimizer that is applied several times a step. The first step of a
+Inside a model_fn a schedule follows the global step, not the optimizer's own count of updates. An
+epoch therefore stays an epoch with `minimize.accumulate_steps = 4`, where the optimizer counts
+every fourth step, and with an optimizer that updates several times per step. The first step of a
 training is step 0.
 
 In a warm-up of `w` steps the learning rate is `learning_rate × step / w`. The warm-up of `linear`
@@ -60,8 +60,8 @@ def constant(learning_rate: _Positive, warmup: Duration = 0) -> "Schedule":
     warmup: length of the warm-up.
 
   Raises:
-    SettingError: a value can never work. Durations that do not fit together, or that need a setting
-      which is missing, raise SettingError when the schedule is first called.
+    SettingError: a value can never work. Durations that do not fit together, or that need a missing
+      setting, raise SettingError at the first call of the schedule.
   """
   return Schedule("constant", locals())
 
@@ -80,9 +80,9 @@ def cosine(
 
   Args:
     learning_rate: _Positive > 0, the rate at the end of the warm-up.
-    warmup: length of the warm-up, which is a part of `duration`.
-    duration: when `final` is reached, counted from the beginning of the training.
-    final: float >= 0, the rate from there on.
+    warmup: length of the warm-up, a part of `duration`.
+    duration: the time of `final`, from the beginning of the training.
+    final: float >= 0, the rate from then on.
 
   Raises:
     SettingError: see `constant`.
@@ -107,7 +107,7 @@ def linear(
     warmup: see `cosine`.
     duration: see `cosine`.
     final: see `cosine`.
-    initial: float >= 0, the rate at which the warm-up begins.
+    initial: float >= 0, the rate at the start of the warm-up.
 
   Raises:
     SettingError: see `constant`.
@@ -151,7 +151,7 @@ def exponential(
   Args:
     learning_rate: _Positive > 0, the rate at the end of the warm-up.
     factor: float > 0.
-    every: duration > 0, after which the rate has been multiplied by `factor`.
+    every: duration > 0; the rate is multiplied by `factor` once per `every`.
     staircase: True multiplies once, at the end of each `every`; False a little in each step.
     warmup: length of the warm-up.
 
@@ -169,8 +169,8 @@ def piecewise(
 
   Args:
     learning_rates: floats >= 0, one more than boundaries. The warm-up rises to the first.
-    boundaries: in order, when the next rate begins, counted from the beginning of the training. The
-      step on which a boundary falls has the next rate already.
+    boundaries: in order, the start of each next rate, from the beginning of the training. The step
+      at a boundary has the next rate.
     warmup: length of the warm-up, which must end before the first boundary.
 
   Raises:
@@ -211,7 +211,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
 
     Args:
       step: int scalar. Optimizers of tf.compat.v1 pass None, and Keras's pass their own count, a
-        keras.Variable: for both of these the global step of the training is used.
+        keras.Variable: in both cases the schedule uses the global step of the training.
 
     Raises:
       SettingError: the durations do not fit together or cannot be converted to steps, or there is
@@ -221,7 +221,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     if now is _IDLE:
       return tf.constant(0.0)
     length = now.length if now else durations.TrainingLength()
-    # A step that the caller computed, such as a tensor or an int, is taken as it is.
+    # A step that the caller computed, such as a tensor or an int, is used unchanged.
     if now and now.step is not None and (step is None or isinstance(step, keras.Variable)):
       step = now.step
     if step is None:
@@ -239,8 +239,8 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
       rate = tf.where(done < warmup, rising, rate)
     return rate
 
-  # Each of the following returns a function from the step to the rate (a float32 scalar) that is
-  # used after the warm-up, and the rate to which the warm-up rises.
+  # Each of these methods returns a function from the step to the rate (a float32 scalar) after the
+  # warm-up, and the rate at the end of the warm-up.
 
   def _constant(self, warmup, length):
     del warmup, length
@@ -260,8 +260,8 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
   def _decay(self, warmup, length, shape):
     """Makes a curve from learning_rate to final.
 
-    `shape` maps the share of the training that is left, from 1 to 0, to the share of
-    `learning_rate` in the mean of `learning_rate` and `final`.
+    `shape` maps the remaining share of the training, from 1 to 0, to the share of `learning_rate`
+    in the mean of `learning_rate` and `final`.
     """
     peak, final = self._arguments["learning_rate"], self._arguments["final"]
     end = length.steps(self._arguments["duration"], self._gin_name("duration"))
@@ -326,12 +326,12 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def progress(name: str) -> tf.Tensor:
-  """Returns the share of the training that is done with the current step, a float32 scalar.
+  """Returns the finished share of the training at the current step, a float32 scalar.
 
-  It is 1 at the last step.
+  The last step has the share 1.
 
   Args:
-    name: of the setting that needs it, for messages.
+    name: the setting that needs the share, for messages.
 
   Raises:
     SettingError: there is no training, or it has no length.
@@ -342,13 +342,14 @@ def progress(name: str) -> tf.Tensor:
 
 
 def is_before(duration: Duration, name: str) -> tf.Tensor:
-  """Returns whether the current step is one of the first of a training, a bool scalar.
+  """Returns whether the current step is one of the first steps of a training, a bool scalar.
 
   Args:
-    duration: of these steps.
+    duration: the length of these first steps.
     name: see `progress`.
 
   Raises:
+    SettingError: see `progress`; or the duration cannot be converted to steps.
     SettingError: see `progress`; or the duration cannot be converted to steps.
   """
   now = _training(name)
@@ -385,7 +386,7 @@ def training_scope(
 ) -> contextlib.AbstractContextManager[None]:
   """Makes schedules use a TrainingLength and follow a global step inside a `with` block.
 
-  The block is entered around the trace of a training step.
+  Open the block around the trace of a training step.
 
   Example:
       length = durations.TrainingLength(batch_size=1024, epoch_examples=50_000, train_steps=2441)

@@ -33,16 +33,16 @@ def _is_pattern(value):
 @gin_names.configurable(module="trainer")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VariableGroup:
-  """How the variables of some names are trained. A variable is of the first group that has it.
+  """Training settings for variables by name. A variable belongs to the first group that matches.
 
   Attributes:
-    names: regular expression that is found in the names of the variables.
-    learning_rate_factor: what the optimizer's update of a variable is multiplied by, which is as a
-      learning rate of that many times the optimizer's.
-    weight_decay: whether the optimizer's decoupled weight decay is for them, too.
-    until: duration after which they stay as they are, such as "3 epochs"; None to train them to the
-      end.
-    trainable: False leaves them as they are, and the optimizer keeps nothing for them.
+    names: regular expression, searched in the names of the variables.
+    learning_rate_factor: multiplies the optimizer's update of a variable, with the effect of that
+      many times the learning rate.
+    weight_decay: whether the optimizer's decoupled weight decay applies to the group.
+    until: duration after which the variables stay constant, such as "3 epochs"; None to train them
+      to the end.
+    trainable: False keeps them constant, and the optimizer stores nothing for them.
 
   Raises:
     SettingError: a value is wrong.
@@ -63,10 +63,10 @@ class Groups:
     trained: the trainable variables.
 
   Attributes:
-    trained: those that are trained.
+    trained: the variables in training.
 
   Raises:
-    SettingError: a group has no variable, or all are left as they are.
+    SettingError: a group has no variable, or all groups are constant.
   """
 
   def __init__(self, groups: Sequence[VariableGroup], trained: Sequence[Any]) -> None:
@@ -98,10 +98,10 @@ class Groups:
       )
 
   def exclude_from_decay(self, optimizer: Any) -> None:
-    """Tells an optimizer which variables its weight decay is not for.
+    """Excludes variables from an optimizer's weight decay.
 
     Raises:
-      SettingError: it is no optimizer of Keras that has a weight decay.
+      SettingError: the optimizer is not a Keras optimizer with weight decay.
     """
     if not self._without_decay:
       return
@@ -115,15 +115,15 @@ class Groups:
   def scaled(self, apply: Callable[[], Any], trained: Sequence[Any]) -> Any:
     """Calls an optimizer and multiplies its updates by the factors of the groups.
 
-    What is multiplied is the whole update, so it works with each optimizer, where a factor of the
-    gradient does nothing to Adam's.
+    It scales the whole update and so works with each optimizer. A factor on the gradient would not
+    change Adam's update.
 
     Args:
       apply: updates the variables; returns anything.
       trained: the variables.
 
     Returns:
-      What `apply` does.
+      The result of `apply`.
     """
     scaled = [variable for variable in trained if id(variable) in self._scaled]
     before = [tf.identity(averages.tensorflow_variable(variable)) for variable in scaled]
@@ -140,7 +140,7 @@ class Groups:
 
 
 def _factor(group):
-  """Returns what the updates of a group are multiplied by in the current step."""
+  """Returns the factor of a group's updates in the current step."""
   if group.until is None:
     return group.learning_rate_factor
   is_trained = schedules.is_before(group.until, "VariableGroup.until")
