@@ -1,4 +1,4 @@
-"""Where a run computes: CPUs, GPUs, TPUs, several machines; and does what is installed fit them."""
+"""The hardware of a run: CPUs, GPUs, TPUs, several machines; checks of the installation."""
 
 __all__ = [
   "cluster",

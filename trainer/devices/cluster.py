@@ -1,13 +1,13 @@
 """The processes of a run on several machines: their addresses, and which one this process is.
 
-    cluster = find("slurm")        # or "", which is TF_CONFIG where that is set
+    cluster = find("slurm")        # or "": TF_CONFIG, if set
     cluster.addresses              # ("node1:20120", "node2:20120"), the chief's first
     cluster.number                 # 1
 
-| name       | what tells of the cluster                                                |
+| name       | source                                                                   |
 |------------|--------------------------------------------------------------------------|
-| tf_config  | the environment variable TF_CONFIG; the default where it is set           |
-| slurm      | the variables that srun sets                                              |
+| tf_config  | the environment variable TF_CONFIG; the default if it is set              |
+| slurm      | the variables of srun                                                     |
 | kubernetes | the pods of this pod's Indexed Job, or of its JobSet's job                |
 | gce        | the running machines of this machine's managed instance group             |
 
@@ -32,15 +32,15 @@ _ADDRESS = re.compile(r".+:\d+")
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-  """A cluster that was described without contradictions.
+  """A consistent cluster.
 
   Attributes:
-    source: what described it, for messages: "TF_CONFIG" or "--cluster=slurm".
-    jobs: job ("chief", "worker") → the addresses of its tasks, "host:port". As pairs, since it is
-      hashed.
+    source: the source, for messages: "TF_CONFIG" or "--cluster=slurm".
+    jobs: job ("chief", "worker") → the addresses of its tasks, "host:port". Pairs, because they
+      must be hashable.
     role: this process's job: "chief", "worker" or "evaluator".
     index: the number of this process in its job.
-    has_evaluator: whether the cluster has an evaluator, which is none of the workers.
+    has_evaluator: whether the cluster has an evaluator, which is not a worker.
   """
 
   source: str
@@ -56,7 +56,7 @@ class Cluster:
 
   @property
   def number(self) -> int:
-    """The place of this process in `addresses`; 0 for an evaluator, which works alone."""
+    """The index of this process in `addresses`; 0 for an evaluator, which works alone."""
     chiefs = len(dict(self.jobs).get("chief", ()))
     return self.index + (chiefs if self.role == "worker" else 0)
 
@@ -74,15 +74,15 @@ def find(name: str = "", timeout: float = 600.0) -> Cluster | None:
   """Finds the cluster of this process.
 
   Args:
-    name: see the table above; "" for TF_CONFIG where it is set.
-    timeout: how many seconds to wait for machines that are not there yet.
+    name: see the table above; "" for TF_CONFIG, if set.
+    timeout: seconds to wait for missing machines.
 
   Returns:
     The cluster; None if `name` is "" and TF_CONFIG is not set.
 
   Raises:
-    SettingError: there is no such name, or what describes the cluster cannot be right.
-    WorkerLostError: not all machines were there in time.
+    SettingError: the name is unknown, or the description of the cluster is inconsistent.
+    WorkerLostError: machines were missing after the timeout.
   """
   tf_config = os.environ.get("TF_CONFIG", "")
   if not name and not tf_config:
@@ -111,7 +111,7 @@ def from_tf_config(text: str) -> Cluster:
   """Reads the value of TF_CONFIG.
 
   Raises:
-    SettingError: it cannot be read, or contradicts itself.
+    SettingError: the value is unreadable or inconsistent.
   """
   try:
     config = json.loads(text)
@@ -153,7 +153,7 @@ def from_tf_config(text: str) -> Cluster:
 
 
 def _tasks(given: Any, job: str) -> list[str]:
-  """The addresses of a job, which may be given as a list or by index."""
+  """Returns the addresses of a job, given as a list or by index."""
   if isinstance(given, Mapping):
     by_index = {int(index): address for index, address in given.items()}
     given = [by_index.get(index) for index in range(max(by_index, default=-1) + 1)]

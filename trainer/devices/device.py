@@ -1,4 +1,4 @@
-"""Where a run computes. Only this file knows CPUs, GPUs and TPUs apart.
+"""The device of a run. Only this file distinguishes CPUs, GPUs and TPUs.
 
     device = connect("cpu:8")
     with device.strategy.scope(): ...
@@ -7,14 +7,14 @@
 |----------|---------------------------------------------------------------------------------------|
 | cpu, gpu | OneDeviceStrategy                                                                     |
 | cpu:N    | MirroredStrategy over N virtual cores of a CPU                                        |
-| gpu:N    | MirroredStrategy, whose GPUs sum by NCCL                                              |
-| tpu      | replica.OneOfMany, and the TPU's XLA devices, which PJRT drives (`trainer.pjrt`)      |
+| gpu:N    | MirroredStrategy; the GPUs sum with NCCL                                              |
+| tpu      | replica.OneOfMany, and the TPU's XLA devices, driven by PJRT (`trainer.pjrt`)         |
 | xla:N    | the same with N XLA devices of the CPU: rehearses a TPU board on any CPU              |
 | auto     | a TPU, else a GPU, else the CPU                                                       |
 
-If there is a cluster of several workers (see `trainer.devices.cluster`), cpu and gpu become a
-MultiWorkerMirroredStrategy over all of them, and tpu and xla:N the XLA devices of all of them, of
-which each worker has N. A task "evaluator" is not one of the workers.
+In a cluster of several workers (see `trainer.devices.cluster`), cpu and gpu become a
+MultiWorkerMirroredStrategy over all workers, and tpu and xla:N the XLA devices of all workers, N on
+each. A task "evaluator" is not a worker.
 """
 
 import dataclasses
@@ -45,17 +45,17 @@ _process: int | None = None  # the process that connected first
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-  """A device that is ready to use.
+  """A connected device.
 
   Attributes:
     kind: "cpu", "gpu", "tpu" or "xla".
-    strategy: the tf.distribute.Strategy over its cores. That of "tpu" and "xla" is of one of many
-      replicas: what is traced with it is compiled, and never run by TensorFlow.
+    strategy: the tf.distribute.Strategy over its cores. The strategy of "tpu" and "xla" traces one
+      of many replicas: XLA compiles its functions, and TensorFlow never runs them.
     hosts: the number of machines that read input.
     host: the index of this machine. Host 0 writes the files of a run.
     role: "chief", "worker" or "evaluator" of the cluster. An evaluator works alone.
     has_evaluator: whether the cluster has an evaluator.
-    link: the connections to the other workers, which tell who is lost; None without others.
+    link: the connections to the other workers, which report lost workers; None without others.
     xla_devices: the pjrt.devices.Devices of "tpu" and "xla"; None for other devices.
   """
 
@@ -80,7 +80,7 @@ class Device:
 
   @property
   def runs_by_pjrt(self) -> bool:
-    """Whether PJRT runs the programs, on XLA devices; TensorFlow runs those of other devices."""
+    """Whether PJRT runs the programs, on XLA devices; otherwise TensorFlow does."""
     return isinstance(self.strategy, replica.OneOfMany)
 
   @property
@@ -129,7 +129,7 @@ class Device:
 
   @property
   def threads(self) -> int:
-    """The number of threads in which TensorFlow computes an operation on the CPU."""
+    """The number of threads for one of TensorFlow's operations on the CPU."""
     # 0 is TensorFlow's default: a thread for each core that the system lets this process use.
     return tf.config.threading.get_intra_op_parallelism_threads() or (
       len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -161,21 +161,21 @@ def connect(
   facts: Callable[[], Mapping[str, str]] = dict,
   timeout: float = 600.0,
 ) -> Device:
-  """Makes a device ready. A second call with the same arguments returns the same device.
+  """Connects a device. A second call with the same arguments returns the same device.
 
   Args:
     name: see the table above.
-    tpu: "", or "local" for the TPU of this machine. PJRT reaches no other one.
-    gpu: how GPUs are used; None for the defaults of a GPUConfig.
-    cluster: see `trainer.devices.cluster`; "" for TF_CONFIG where it is set.
-    facts: returns name → text, what must be the same on all workers of a cluster; they are compared
-      when these come together, which they do once.
-    timeout: how many seconds to wait for the other workers.
+    tpu: "", or "local" for the TPU of this machine, the only one that PJRT reaches.
+    gpu: the settings of GPUs; None for the defaults of a GPUConfig.
+    cluster: see `trainer.devices.cluster`; "" for TF_CONFIG, if set.
+    facts: returns name → text, the values that all workers of a cluster must share. The workers
+      compare them once, when they meet.
+    timeout: seconds to wait for the other workers.
 
   Raises:
-    SettingError: there is no such name, or this machine has no such device. Octet never replaces a
-      device that was named by another one.
-    WorkerLostError: the other workers were not there in time.
+    SettingError: the name is unknown, or this machine lacks the device. Octet never replaces a
+      named device.
+    WorkerLostError: workers were missing after the timeout.
   """
   match = _NAME.fullmatch(name)
   takes_number = match and match[1] not in ("auto", "tpu")
@@ -222,7 +222,7 @@ def connect(
 
 
 def _check_process():
-  """Raises SettingError in a fork of a process that was connected: TensorFlow would hang in it."""
+  """Raises SettingError in a fork of a connected process: TensorFlow would hang in it."""
   global _process
   _process = _process or os.getpid()
   if _process != os.getpid():
@@ -276,7 +276,7 @@ def _connect(kind, count, cluster, gpu):
 
 @dataclasses.dataclass(frozen=True)
 class _Joining:
-  """How to join a cluster. All are equal: it does not matter any more once that is done."""
+  """How to join a cluster. All are equal, because joining happens once."""
 
   facts: Callable[[], Mapping[str, str]] = dataclasses.field(compare=False)
   timeout: float = dataclasses.field(compare=False)
@@ -284,8 +284,8 @@ class _Joining:
 
 @functools.cache
 def _connect_workers(kind, own, cluster, joining, gpu):
-  # The order is important: nobody waits inside of TensorFlow before all are known to be there, and
-  # from then on a worker that is lost ends the others.
+  # The order matters: no worker may wait inside TensorFlow before all have arrived, and from then
+  # on a lost worker ends the others.
   gpus.set_memory_growth(gpu)
   link = rendezvous.gather(cluster, joining.facts(), joining.timeout)
   resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(

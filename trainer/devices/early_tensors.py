@@ -1,7 +1,6 @@
-"""Finds what has started TensorFlow: tensors, variables and layers at the top of a module.
+"""Finds what has started TensorFlow too early: tensors, variables and layers in a module's body.
 
-TensorFlow starts with the first of them that is made, and how many virtual cores there are cannot
-change after that.
+The first of them starts TensorFlow, which fixes the number of virtual cores.
 """
 
 import ast
@@ -43,8 +42,8 @@ def _tensors_in(module):
 def _has_values(value):
   if isinstance(value, keras.Layer | keras.optimizers.Optimizer):
     return bool(value.variables)
-  # tf.is_tensor would ask any object for attributes. An Estimator of trainer.compat connects to its
-  # device then, and this function runs while a device is being connected.
+  # tf.is_tensor reads attributes of any object. An Estimator of trainer.compat would then connect
+  # to its device, while this function runs during a connection.
   return isinstance(value, _TENSORS)
 
 

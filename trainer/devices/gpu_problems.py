@@ -1,9 +1,9 @@
-"""Why TensorFlow does not use the GPUs of this machine, or will fail on them, and what to do.
+"""Why TensorFlow ignores the GPUs of this machine, or will fail on them, and the remedy.
 
     gpu_problems.find(nvidia_driver.read(), gpus_seen=0)
 
-Looked at are what the driver says, what this TensorFlow was built for, and the libraries of CUDA
-that are installed. Nothing is run on a GPU.
+It compares the driver's answers, the build of this TensorFlow, and the installed libraries of CUDA.
+It runs nothing on a GPU.
 """
 
 import collections
@@ -21,12 +21,12 @@ from packaging import requirements
 from trainer.cli import installation
 from trainer.devices import nvidia_driver, tensorflow_package
 
-# The first drivers (Linux) of a major version of CUDA, which run all its minor versions.
+# The first drivers (Linux) for each major version of CUDA; they run all its minor versions.
 # Source: https://docs.nvidia.com/deploy/cuda-compatibility, "Minor version compatibility".
 _FIRST_DRIVERS = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 
-# A wheel of CUDA → the library in it that TensorFlow loads. nvidia-cuda-nvcc-cu12 has ptxas, which
-# is no library.
+# A wheel of CUDA → the library in it that TensorFlow loads. nvidia-cuda-nvcc-cu12 is missing, since
+# it has ptxas and no library.
 _LIBRARIES = {
   "nvidia-cublas-cu12": "libcublas.so.12",
   "nvidia-cuda-cupti-cu12": "libcupti.so.12",
@@ -44,13 +44,13 @@ _LIBRARIES = {
 
 @dataclasses.dataclass(frozen=True)
 class Wheel:
-  """A wheel of CUDA that TensorFlow's extra [and-cuda] asks for.
+  """A wheel of CUDA that TensorFlow's extra [and-cuda] requires.
 
   Attributes:
     name: such as "nvidia-cudnn-cu12".
-    wanted: the versions that fit, such as "<10.0,>=9.3.0.75".
-    version: the one that is installed; "" for none.
-    fits: whether that is one of those that fit.
+    wanted: the required versions, such as "<10.0,>=9.3.0.75".
+    version: the installed version; "" for none.
+    fits: whether the installed version is a required one.
   """
 
   name: str
@@ -68,14 +68,14 @@ def find(
   load: Callable[[str], Any] = ctypes.CDLL,
   environment: Mapping[str, str] = os.environ,
 ) -> str:
-  """Returns a sentence that says what is wrong and what to do; "" if nothing was found.
+  """Returns a sentence with the problem and its remedy; "" if it finds none.
 
   Args:
-    driver: what the driver says, None for no sign of a GPU.
-    gpus_seen: how many GPUs TensorFlow sees.
-    build: what TensorFlow was built for; default: tf.sysconfig.get_build_info().
-    package: the installed TensorFlow, such as "tensorflow 2.21.0"; default: what is found.
-    wheels: of CUDA; default: what `wheels_of_cuda` finds.
+    driver: the driver's answers; None without a sign of a GPU.
+    gpus_seen: the number of GPUs that TensorFlow sees.
+    build: TensorFlow's build; default: tf.sysconfig.get_build_info().
+    package: the installed TensorFlow, such as "tensorflow 2.21.0"; default: the installed one.
+    wheels: the wheels of CUDA; default: the result of `wheels_of_cuda`.
     load: loads a shared library by its name, or raises OSError.
     environment: the environment variables.
   """
@@ -105,10 +105,10 @@ def find(
 def wheels_of_cuda(
   distribution: Callable[[str], importlib.metadata.Distribution] = importlib.metadata.distribution,
 ) -> list[Wheel]:
-  """Returns the wheels that the installed package `tensorflow` asks for in its [and-cuda].
+  """Returns the wheels that the installed package `tensorflow` requires in its [and-cuda].
 
   Args:
-    distribution: returns what is known of a package, or raises PackageNotFoundError.
+    distribution: returns a package's metadata, or raises PackageNotFoundError.
   """
   try:
     wanted = distribution("tensorflow").requires or ()
@@ -173,7 +173,7 @@ def _driver_too_old(package, build, driver):
 
 
 def _wheels_problem(package, wheels, load):
-  """Names the libraries of CUDA that are missing, and wheels whose version does not fit."""
+  """Returns the missing libraries of CUDA, and the wheels with a wrong version."""
   missing, others = [], []
   for wheel in wheels:
     library = _LIBRARIES.get(wheel.name)

@@ -1,4 +1,4 @@
-"""Puts the settings of GPUs into effect, and says why there are none or too few of them."""
+"""Applies the settings of GPUs, and explains why GPUs are missing."""
 
 import tensorflow as tf
 from absl import logging
@@ -14,10 +14,10 @@ _IMPLEMENTATIONS = {
 
 
 def set_memory_growth(config: gpu_config.GPUConfig) -> None:
-  """Says how the memory of all GPUs is taken; call it before TensorFlow starts.
+  """Sets how TensorFlow allocates the memory of all GPUs; call it before TensorFlow starts.
 
-  TensorFlow takes the memory of all GPUs that it sees, whichever a run computes on, so this is for
-  a run on the CPU too.
+  TensorFlow allocates memory on all GPUs that it sees, whichever a run uses, so a run on the CPU
+  needs this too.
   """
   for gpu in tf.config.list_physical_devices("GPU"):
     try:
@@ -43,7 +43,7 @@ def set_arithmetic(config: gpu_config.GPUConfig) -> None:
 
 
 def all_reduce(config: gpu_config.GPUConfig) -> tf.distribute.CrossDeviceOps | None:
-  """Returns what sums over the GPUs of one machine; None for MirroredStrategy's own, NCCL."""
+  """Returns the all-reduce over the GPUs of one machine; None for MirroredStrategy's own, NCCL."""
   return None if config.all_reduce == "nccl" else tf.distribute.ReductionToOneDevice()
 
 
@@ -55,7 +55,7 @@ def communication(config: gpu_config.GPUConfig) -> tf.distribute.experimental.Co
 
 
 def problem() -> str:
-  """Returns why TensorFlow does not see the GPUs of this machine and what to do; "" if unknown."""
+  """Returns why TensorFlow does not see this machine's GPUs, with a remedy; "" if unknown."""
   seen = len(tf.config.list_physical_devices("GPU"))
   return gpu_problems.find(nvidia_driver.read(), seen)
 

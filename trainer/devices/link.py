@@ -1,18 +1,18 @@
-"""Open connections between the chief and the other workers, which tell at once who is gone.
+"""Open connections between the chief and the other workers, which report lost workers at once.
 
-A process that ends, however it ends, closes its connections. TensorFlow hears of that when it next
+A process closes its connections when it ends for any reason. TensorFlow notices this when it next
 needs the process, which may be never while workers connect to each other. The chief tells the
-others whom it has lost. A machine that loses its power closes nothing: the kernel asks after 3
+others whom it has lost. After a loss of power nothing closes a connection: the kernel asks after 3
 seconds of silence, and gives up 3 seconds later.
 
-A worker that has lost another one raises WorkerLostError as soon as TensorFlow or jax lets go of
-it. It is ended after GRACE_SECONDS if that does not happen. In both cases the exit code is
-errors.TRY_AGAIN, so that whoever started the workers starts them again.
+A worker that has lost another one raises WorkerLostError as soon as TensorFlow or jax returns. If
+they do not return, the process ends after GRACE_SECONDS. In both cases the exit code is
+errors.TRY_AGAIN, and the program that started the workers starts them again.
 
-The workers also exchange small values, such as the length of the next loop: all of them give one,
-and all get those of all, by way of the chief.
+The workers also exchange small values, such as the length of the next loop: each sends one to the
+chief, and receives all.
 
-What goes over a connection are lines of JSON, see `trainer.devices.rendezvous`; then:
+The connections carry lines of JSON, see `trainer.devices.rendezvous`; then:
 
 | from   | line                                                              |
 |--------|-------------------------------------------------------------------|
@@ -39,24 +39,24 @@ from trainer.cli import json_lines
 if TYPE_CHECKING:
   from trainer.devices import cluster as cluster_lib
 
-# After a loss is noticed, how long a worker may take to end by itself: TensorFlow lets go of it
-# within 10 seconds, and a checkpoint may be half written. All workers end within 15 seconds of a
-# loss, by this and the time until the kernel gives a connection up.
+# How long a worker may take to end by itself after a loss: TensorFlow returns within 10 seconds,
+# and a checkpoint may be half written. With the time until the kernel gives a connection up, all
+# workers end within 15 seconds of a loss.
 GRACE_SECONDS = 7.0
 
 _KEEPALIVE = (
   ("TCP_KEEPIDLE", 3),
   ("TCP_KEEPINTVL", 1),
   ("TCP_KEEPCNT", 3),
-  # In milliseconds. While something sent has not been acknowledged, the kernel does not ask: by
-  # default it repeats what it sent for a quarter of an hour.
+  # In milliseconds. While a sent message is not acknowledged, the kernel does not ask: by default
+  # it repeats the message for a quarter of an hour.
   ("TCP_USER_TIMEOUT", 6000),
 )
 _LONGEST_LINE = 1 << 24  # gin files, at the most
 
 
 def open_to(connected: socket.socket) -> json_lines.Connection:
-  """Returns the connection over a socket, of which the kernel finds out if it is broken."""
+  """Returns the connection over a socket; the kernel checks that it is alive."""
   connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
   for name, value in _KEEPALIVE:
     if hasattr(socket, name):  # not on macOS
@@ -65,11 +65,11 @@ def open_to(connected: socket.socket) -> json_lines.Connection:
 
 
 class LostError(errors.WorkerLostError):
-  """Another worker is gone. `trainer.devices.workers` says what to do."""
+  """Another worker is gone. `trainer.devices.workers` adds the remedy."""
 
 
 class Link:
-  """The connections of one worker: the chief's to all others, another's to the chief.
+  """The connections of one worker: from the chief to all others, or from a worker to the chief.
 
   Args:
     cluster: the cluster.
@@ -98,19 +98,19 @@ class Link:
     atexit.register(self.leave)
 
   def lost(self, within: float = 0.0) -> str | None:
-    """Returns which worker is lost, as "worker 2 (c:2222) has ended"; None if none is.
+    """Returns the lost worker, as "worker 2 (c:2222) has ended"; None if no worker is lost.
 
     Args:
-      within: how many seconds to wait for the news.
+      within: seconds to wait for a loss.
     """
     self._is_lost.wait(within)
     return self._lost
 
   def exchange(self, value: Any) -> list[Any]:
-    """Returns what all workers give, in their order; waits for them. All workers must call it.
+    """Exchanges a value: returns the values of all workers, in order. All workers must call it.
 
     Args:
-      value: what JSON can hold.
+      value: a value that JSON can represent.
 
     Raises:
       LostError: another worker is gone.
@@ -125,7 +125,7 @@ class Link:
     return given
 
   def _next(self, number):
-    """Returns what another worker has given next."""
+    """Returns the next value of another worker."""
     given = self._given[number]
     with self._heard:
       self._heard.wait_for(lambda: given or self._is_lost.is_set() or number in self._gone)
@@ -134,10 +134,10 @@ class Link:
     raise LostError(self._lost or f"{self._cluster.describe(number)} has ended its work")
 
   def leave(self, why: str = "") -> None:
-    """Tells the others that this process needs them no more.
+    """Tells the others that this process leaves.
 
     Args:
-      why: the error that it ends with, in one line; "" if it has done its work.
+      why: the error that ends it, in one line; "" if its work is done.
     """
     if not self._has_left:
       self._has_left = True
@@ -145,7 +145,7 @@ class Link:
         other.send({"left": why})
 
   def _watch(self):
-    """Hears from the others until all have left, or one is lost."""
+    """Reads from the others until all have left, or one is lost."""
     with selectors.DefaultSelector() as selector:
       for number, other in self._others.items():
         selector.register(other, selectors.EVENT_READ, number)
@@ -164,7 +164,7 @@ class Link:
             return
 
   def _goes_on(self, number, said, selector):
-    """Takes what another worker has said, None if it has ended; returns whether none is lost."""
+    """Handles a line from another worker, None at its end; returns whether no worker is lost."""
     for message in said or ():
       if "lost" in message:
         self._lose(message["lost"], message["why"])
@@ -201,5 +201,5 @@ class Link:
 
 def _end(sentence):
   print(f"error: {sentence} Start all workers again.", file=sys.stderr, flush=True)
-  # The main thread is inside of TensorFlow or jax, which wait for the worker that is gone.
+  # The main thread is inside TensorFlow or jax, which wait for the lost worker.
   os._exit(errors.TRY_AGAIN)

@@ -1,4 +1,4 @@
-"""Says which accelerator this machine has, what drives it, and whether what is installed fits it.
+"""Shows this machine's accelerator and its driver, and checks that the installed packages fit.
 
 python -m trainer.devices                 what this machine has
 python -m trainer.devices --device=tpu    the same; exit code 2 if there is no TPU
@@ -15,7 +15,7 @@ _TPU = run_flags.define_tpu()
 
 
 def main(argv: Sequence[str]) -> None:
-  """Prints what is installed, what this machine has, and what was connected to."""
+  """Prints the installed packages, the devices of this machine, and the connected device."""
   del argv
   package = tensorflow_package.installed()
   print(f"installed    {package}")
@@ -60,7 +60,7 @@ def _of_pjrt():
 
 
 def _xla_devices(device):
-  """Returns what PJRT sees: the TPU, or else the CPU. A client of a GPU would take its memory."""
+  """Returns PJRT's devices: the TPU's, or the CPU's. A GPU's client would allocate its memory."""
   from trainer.pjrt import devices
 
   try:

@@ -1,10 +1,10 @@
-"""Asks the NVIDIA driver which GPUs this machine has, without TensorFlow and without a process.
+"""Reads this machine's GPUs from the NVIDIA driver, without TensorFlow and without a process.
 
     driver = nvidia_driver.read()
     driver.gpus[0].name, driver.version, driver.cuda
 
-The driver answers through NVML, its library for management (libnvidia-ml.so.1), which comes with it
-and which `nvidia-smi` uses too: https://docs.nvidia.com/deploy/nvml-api. NVIDIA's package
+The driver answers through NVML, its management library (libnvidia-ml.so.1), which `nvidia-smi` uses
+too: https://docs.nvidia.com/deploy/nvml-api. NVIDIA's package
 nvidia-ml-py calls it.
 """
 
@@ -23,7 +23,7 @@ _PCI_DEVICES = "/sys/bus/pci/devices/*"
 _PCI_VENDOR = "0x10de"
 _PCI_CLASSES = ("0x0300", "0x0302")
 
-# nvmlReturn_t, those that have an answer of their own. The package is not imported for their sake.
+# Values of nvmlReturn_t with a message of their own. The package is not imported for them alone.
 _NO_PERMISSION = 4
 _NOT_LOADED = 9
 _NO_LIBRARY = 12
@@ -70,14 +70,14 @@ class Gpu:
 
 @dataclasses.dataclass(frozen=True)
 class Driver:
-  """What the driver says.
+  """The driver's answers.
 
   Attributes:
-    version: such as "580.159.04"; "" if it does not answer.
-    cuda: the newest CUDA that it runs, such as (13, 0); (0, 0) if it does not answer.
-    gpus: all GPUs of this machine, whatever CUDA_VISIBLE_DEVICES says.
-    failure: what is wrong and what to do, if there seems to be a GPU and the driver does not
-      answer; "" else.
+    version: such as "580.159.04"; "" without an answer.
+    cuda: the newest CUDA that it runs, such as (13, 0); (0, 0) without an answer.
+    gpus: all GPUs of this machine, regardless of CUDA_VISIBLE_DEVICES.
+    failure: the problem and its remedy, if there seems to be a GPU and the driver does not answer;
+      otherwise "".
   """
 
   version: str = ""
@@ -89,7 +89,7 @@ class Driver:
 def read(
   load: Callable[[str], Any] = ctypes.CDLL, pci_devices: str = _PCI_DEVICES
 ) -> Driver | None:
-  """Asks the driver.
+  """Reads the driver.
 
   Args:
     load: loads a shared library by its name, or raises OSError.

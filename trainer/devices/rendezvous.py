@@ -1,15 +1,15 @@
-"""Before workers join their cluster: waits until all are there, and compares what they will do.
+"""Waits until all workers of a cluster have arrived, and compares their plans.
 
     link = gather(cluster, {"gin": "...", "TensorFlow": "2.21.0"}, timeout=600)
     ...                    # the workers connect to each other and train
     link.leave()           # in the end
 
-A worker that is missing would let the others wait inside of TensorFlow without a word. So the chief
-listens at its own address of the cluster, where TensorFlow's server will listen later, and the
-others call there. Each tells its number and its facts. Once all have called, the chief compares the
-facts and tells everyone to go, or why not. The connections stay open, see `trainer.devices.link`.
+A missing worker would let the others wait inside TensorFlow in silence. The chief therefore listens
+at its own address of the cluster, where TensorFlow's server will listen later, and the others call
+there. Each sends its number and its facts. When all have called, the chief compares the facts and
+tells every worker to start, or why not. The connections stay open, see `trainer.devices.link`.
 
-What goes over a connection are lines of JSON:
+The connections carry lines of JSON:
 
 | from    | line                                                      |
 |---------|-----------------------------------------------------------|
@@ -18,8 +18,8 @@ What goes over a connection are lines of JSON:
 | chief   | {"wait": "worker 3 (d:2222)"}, every 15 s                 |
 | chief   | {"late": sentence}, {"refused": sentence}, {"go": [who]}   |
 
-Whoever can reach the port can call, as it can reach TensorFlow's own server, which is open to all:
-the cluster's network must be closed to others.
+Every program that reaches the port can call, as it can reach TensorFlow's own server, which is open
+to all: close the cluster's network to others.
 """
 
 import dataclasses
@@ -42,10 +42,9 @@ from trainer.devices import link as link_lib
 _VERSION = 1
 _ADDRESSES = "the list of workers"
 
-# Seconds for an answer of whoever listens at the chief's address, which may be the TensorFlow of a
-# training that has not ended yet; between two calls; until the first word on who is missing, which
-# most are not for longer, and between two; and without a word of the chief, which then counts as
-# gone.
+# Seconds: for an answer at the chief's address, where the TensorFlow of an ending training may
+# listen; between two calls; until the first message about missing workers, since most arrive
+# sooner, and between two messages; and of silence, after which the chief counts as gone.
 _ANSWER_SECONDS = 5.0
 _AGAIN_SECONDS = 0.5
 _PATIENCE_SECONDS = 3.0
@@ -72,16 +71,16 @@ def gather(
 
   Args:
     cluster: the cluster, of several workers.
-    facts: name → text, what must be the same on all workers.
-    timeout: how many seconds to wait.
+    facts: name → text, the values that all workers must share.
+    timeout: seconds to wait.
     clock: returns the time in seconds.
 
   Returns:
     The open connections to the others.
 
   Raises:
-    WorkerLostError: they were not all there in time.
-    SettingError: their facts differ, or the chief's port is taken.
+    WorkerLostError: workers were missing after the timeout.
+    SettingError: the facts differ, or the chief's port is in use.
   """
   who = f"{platform.node()}, process {os.getpid()}"
   facts = {**facts, _ADDRESSES: ", ".join(cluster.addresses)}
@@ -100,7 +99,7 @@ def gather(
 
 
 def differences(facts: Mapping[int, Mapping[str, str]]) -> str | None:
-  """Returns a sentence on what differs between the chief and another worker; None if nothing does.
+  """Returns a sentence on the first difference between the chief and a worker, or None.
 
   Args:
     facts: worker → name → text.
@@ -155,7 +154,7 @@ def _wait_for_all(cluster, who, facts, timeout, clock):
   told_by = {0: facts, **{number: each.facts for number, each in callers.items()}}
   if different := differences(told_by):
     sentence = f"The workers of {cluster.source} differ: {different}. All need the same."
-    # An orchestrator may have told one of them of a machine that it was about to take away.
+    # An orchestrator may have told one of them about a machine that was about to go away.
     is_stale = cluster.source != "TF_CONFIG" and any(
       each.get(_ADDRESSES) != facts[_ADDRESSES] for each in told_by.values()
     )
@@ -168,7 +167,7 @@ def _wait_for_all(cluster, who, facts, timeout, clock):
 
 
 def _hear(connection, callers, count, selector):
-  """Takes what a connection to the chief has to say: a call, an end, or nothing of this kind."""
+  """Handles a line of a connection to the chief: a call, an end, or something else."""
   known = next(
     (number for number, caller in callers.items() if caller.connection is connection), None
   )
@@ -182,8 +181,8 @@ def _hear(connection, callers, count, selector):
     callers[said[0]["number"]] = _Caller(connection, str(said[0]["who"]), said[0]["facts"])
     connection.send({"octet": _VERSION})
     return
-  # It has ended, or is something else, such as a probe, the TensorFlow of a training that has
-  # ended, or a second process for the same worker, which calls again until its time is over.
+  # It has ended, or is not a worker: a probe, the TensorFlow of an ended training, or a second
+  # process for the same worker, which calls again until its time is over.
   if known is not None:
     del callers[known]
   selector.unregister(connection)
@@ -259,11 +258,11 @@ def _answer(cluster, who, facts, timeout, clock, deadline):
 
 
 class _Missing(Exception):
-  """The time is over, and the chief still waits for those that the text names."""
+  """The time is over, and the chief still waits for the workers in the text."""
 
 
 def _follow(connection, deadline, clock):
-  """Does what the chief says; returns its message to go, or None if the chief is gone."""
+  """Follows the chief; returns its message to start, or None if the chief is gone."""
   answered, missing = False, ""
   while True:
     connection.socket.settimeout(_SILENCE_SECONDS if answered else _ANSWER_SECONDS)

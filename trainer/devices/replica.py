@@ -1,8 +1,8 @@
-"""A strategy that traces the step of one of N replicas on a machine that has none of them.
+"""A strategy that traces the step of one of N replicas, on a machine without such devices.
 
 It has one device and claims that N replicas are in sync. Operations across replicas (the mean of
 the gradients, synchronized batch norm, the replica's number in a random seed) become XLA's own
-operations over N replicas. Functions that are traced under it can be compiled, but not run.
+operations over N replicas. XLA can compile its functions; TensorFlow cannot run them.
 """
 
 import collections
@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
 
-# Tensors up to this size are reduced in one piece where the devices are those of one CPU. There a
-# reduction over eight devices takes some 0.1 ms, whatever its size (AMD EPYC, two cores): the time
-# in which a few hundred kilobytes are copied.
+# Tensors up to this size are packed for a reduction over the devices of one CPU. A reduction over
+# eight devices takes about 0.1 ms at any size (AMD EPYC, two cores), as long as copying a few
+# hundred kilobytes.
 _PACKED_BYTES = 256 * 1024
 
 _COMBINED = {
@@ -28,13 +28,13 @@ class OneOfMany(tf.distribute.OneDeviceStrategy):
   """One replica of `replicas`, on the CPU.
 
   Args:
-    replicas: the number of replicas that are in sync.
-    packs: whether small tensors that are reduced together become one, as is best where the devices
-      are a CPU's, which wait for each other at each tensor. A TPU's compiler packs them itself.
+    replicas: the number of replicas in sync.
+    packs: whether small tensors of one reduction become one tensor. This pays for devices of a CPU,
+      which wait for each other at each tensor. A TPU's compiler packs by itself.
   """
 
   def __init__(self, replicas: int, packs: bool = False) -> None:
-    # Not OneDeviceStrategy's own __init__, which would make its own kind of extended object.
+    # Not OneDeviceStrategy's __init__, which would make its own extended object.
     tf.distribute.Strategy.__init__(self, _Extended(self, replicas, packs))
 
 
@@ -59,7 +59,7 @@ class _Extended(tensorflow_internals.OneDeviceExtended):
     variable = super()._create_variable(next_creator, **kwargs)
     is_own = variable.synchronization == tf.VariableSynchronization.ON_READ
     if not is_own and variable.aggregation in _COMBINED:
-      # A mirrored variable combines what its replicas assign; one of a single device does not.
+      # A mirrored variable combines the replicas' assignments; a variable of one device does not.
       for name in ("assign", "assign_add", "assign_sub"):
         assign = functools.partial(_assign_combined, variable, getattr(variable, name))
         setattr(variable, name, assign)
@@ -106,7 +106,7 @@ def _reduce_packed(reduced, tensors):
 
 
 def _assign_combined(variable, assign, value, *args, **kwargs):
-  """Assigns the mean or the sum over the replicas, if it is called on one."""
+  """Assigns the mean or the sum over the replicas, if a replica calls it."""
   if isinstance(tf.distribute.get_replica_context(), _Context):
     value = tf.convert_to_tensor(value, variable.dtype.base_dtype)
     replicas = tf.distribute.get_strategy().num_replicas_in_sync

@@ -1,7 +1,7 @@
-"""Asks Slurm, Kubernetes or Google Compute Engine which processes train together.
+"""Asks Slurm, Kubernetes or Google Compute Engine for the processes of a cluster.
 
-Each function is named by `--cluster`. On Slurm and Compute Engine it uses TensorFlow's resolver of
-that system. What that does not know comes from what the system sets.
+`--cluster` names one of these functions. For Slurm and Compute Engine it uses TensorFlow's
+resolver, and adds values that the system sets and the resolver does not read.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from absl import logging
 from trainer import errors
 from trainer.cli import installation
 
-# What Kubernetes and Compute Engine use where no port is given, as TensorFlow's resolvers do.
+# The port on Kubernetes and Compute Engine without a given port, as in TensorFlow's resolvers.
 PORT = 8470
 
 _SERVICE_ACCOUNT = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -41,9 +41,9 @@ def slurm(port: int | None, timeout: float) -> Resolved:
   """Finds the tasks of this Slurm step, from the variables that srun sets.
 
   Args:
-    port: of the first task on each node; None for one that follows from the job's number, so that
-      two jobs on a node do not meet.
-    timeout: not used: Slurm starts a step when all its nodes are there.
+    port: of the first task on each node; None to derive it from the job's number, so that two jobs
+      on a node do not collide.
+    timeout: unused: Slurm starts a step when all its nodes are ready.
 
   Raises:
     SettingError: this process was not started by srun.
@@ -57,8 +57,8 @@ def slurm(port: int | None, timeout: float) -> Resolved:
       int(number)
       for number in re.findall(r"(?:^|,)(\d+)", environment["SLURM_STEP_TASKS_PER_NODE"])
     )
-    # The resolver would ask nvidia-smi for the GPUs, which a node without them does not have, and
-    # set which ones are visible, which srun has done. It only needs a GPU for each task to count.
+    # The resolver would call nvidia-smi for the GPUs, which a node without GPUs lacks, and set the
+    # visible ones, which srun has done. It only needs a GPU per task for its count.
     resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
       port_base=port, gpus_per_node=most, gpus_per_task=1, auto_set_gpu=False
     )
@@ -69,8 +69,8 @@ def slurm(port: int | None, timeout: float) -> Resolved:
       f"--cluster=slurm: {str(error).strip(chr(39))}: start the command with srun, which sets "
       "SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE."
     ) from error
-  # The resolver sorts the nodes as text (node10 before node9) and takes tasks for numbered node by
-  # node. Slurm may do otherwise, so this task is found by its node and its number there.
+  # The resolver sorts the nodes as text (node10 before node9) and assumes that tasks are numbered
+  # node by node. Slurm may number differently, so find this task by its node and its number there.
   node, local = environment.get("SLURMD_NODENAME"), environment.get("SLURM_LOCALID")
   if node and local and f"{node}:{port + int(local)}" in addresses:
     index = addresses.index(f"{node}:{port + int(local)}")
@@ -82,7 +82,7 @@ def kubernetes(port: int | None, timeout: float) -> Resolved:
 
   The pod's template must set JOB_NAME, from the label that the Job controller gives its pods, and
   WORKERS, the number of pods; Kubernetes sets JOB_COMPLETION_INDEX. The pod's service account must
-  be allowed to list pods. deploy/kubernetes/train.yaml has it all.
+  be allowed to list pods. deploy/kubernetes/train.yaml sets all of this.
 
   Raises:
     SettingError: a variable is missing, or the Kubernetes client.
@@ -158,7 +158,7 @@ def _variables(name, *variables):
 
 
 def _wait_for(name, look, timeout, clock=time.monotonic, sleep=time.sleep):
-  """Calls look() until it finds what is there; WorkerLostError after `timeout` seconds."""
+  """Calls look() until it returns a result; WorkerLostError after `timeout` seconds."""
   start, told = clock(), float("-inf")
   while True:
     found, missing = look()
@@ -175,8 +175,8 @@ def _wait_for(name, look, timeout, clock=time.monotonic, sleep=time.sleep):
     sleep(_LOOK_SECONDS)
 
 
-# TensorFlow's Kubernetes resolver lists pods of all namespaces, fails for one that does not run
-# yet, sorts them by name (pod 10 before pod 2) and takes the address of the node.
+# TensorFlow's Kubernetes resolver lists pods of all namespaces, fails for a pod that does not run
+# yet, sorts them by name (pod 10 before pod 2) and uses the address of the node.
 def _newest_running(pods):
   """Returns completion index → the newest pod that runs and is not about to end."""
   return {

@@ -1,8 +1,8 @@
-"""Whether TensorFlow behaves as version 2 does, as far as Octet needs it to.
+"""Checks that TensorFlow has the behaviour of version 2, as far as Octet needs it.
 
 Programs for TensorFlow 1 often begin with `tf.disable_v2_behavior()`, which makes everything a
-graph. A part of it does no harm: `disable_tensor_equality`, `disable_v2_tensorshape` (by which
-`shape[-1].value` works), `disable_control_flow_v2`, `disable_resource_variables`.
+graph. Parts of it are harmless: `disable_tensor_equality`, `disable_v2_tensorshape` (for
+`shape[-1].value`), `disable_control_flow_v2`, `disable_resource_variables`.
 """
 
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Says which TensorFlow is installed, without importing it."""
+"""Finds the installed TensorFlow without importing it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from collections.abc import Callable
 from trainer import errors
 from trainer.cli import installation
 
-# tensorflow-tpu is no way to a TPU any more, but may be left from an earlier installation.
+# tensorflow-tpu no longer drives a TPU, but may remain from an earlier installation.
 _PACKAGES = ("tensorflow-tpu", "tensorflow-cpu", "tensorflow")
 
 
 @dataclasses.dataclass(frozen=True)
 class Installed:
-  """What is installed.
+  """The installed TensorFlow packages.
 
   Attributes:
-    packages: package name → version, of the TensorFlow packages that are installed.
+    packages: package name → version.
   """
 
   packages: dict[str, str]
 
   def problem(self) -> str | None:
-    """Returns a sentence that says what does not fit and what to do, or None."""
+    """Returns a sentence with a misfit and its remedy, or None."""
     if not self.packages:
       return f"TensorFlow is not installed: {installation.command('cpu')} (or [gpu], [tpu])."
     if len(self.packages) > 1:
@@ -42,7 +42,7 @@ class Installed:
 
 
 def installed(version: Callable[[str], str] = importlib.metadata.version) -> Installed:
-  """Finds out what is installed.
+  """Finds the installed packages.
 
   Args:
     version: returns the version of a package, or raises PackageNotFoundError.
@@ -57,10 +57,10 @@ def installed(version: Callable[[str], str] = importlib.metadata.version) -> Ins
 
 
 def check() -> None:
-  """Checks what is installed.
+  """Checks the installed packages.
 
   Raises:
-    SettingError: TensorFlow cannot be imported as it is installed.
+    SettingError: the installed TensorFlow cannot be imported.
   """
   problem = installed().problem()
   if problem:

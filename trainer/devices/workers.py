@@ -13,8 +13,8 @@ from trainer import errors
 from trainer.devices import device as device_lib
 from trainer.devices import link as link_lib
 
-# A collective operation raises one of the first if a worker is gone. It may raise one of the second
-# as well, which has other causes, too.
+# A collective operation raises an error of the first kind if a worker is gone. Errors of the second
+# kind may also have other causes.
 _LOST = (
   link_lib.LostError,
   tf.errors.UnavailableError,
@@ -64,9 +64,9 @@ class Workers:
 
   @contextlib.contextmanager
   def watch(self) -> Iterator[None]:
-    """Turns the errors of operations inside that failed because a worker is gone into one sentence.
+    """Turns errors of operations that failed because of a lost worker into one sentence.
 
-    The other workers are told of an error with another cause, since they would wait for this one.
+    The other workers learn of an error with another cause, because they would wait for this one.
 
     Raises:
       WorkerLostError: another worker is gone.

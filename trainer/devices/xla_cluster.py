@@ -26,18 +26,18 @@ def connect(
   facts: Mapping[str, str],
   timeout: float,
 ) -> tuple[pjrt_devices.Devices, link_lib.Link]:
-  """Returns the devices of all workers, and the link to these.
+  """Returns the devices of all workers, and the link to the workers.
 
   Args:
     platform: see `pjrt_devices.connect`.
-    count: the number of devices of each worker; None for all of them.
+    count: the number of devices of each worker; None for all.
     cluster: of several workers.
     facts: see `rendezvous.gather`.
-    timeout: how many seconds to wait for the other workers.
+    timeout: seconds to wait for the other workers.
 
   Raises:
-    WorkerLostError: the other workers were not there in time.
-    SettingError: their facts differ, or a device is not there.
+    WorkerLostError: workers were missing after the timeout.
+    SettingError: the facts differ, or a device is missing.
     VersionError: see `pjrt_devices.connect`.
   """
   versions = installed.require(platform)
@@ -62,7 +62,7 @@ def connect(
 
 
 def _end_at_once_if_lost(link):
-  """Ends a process that has lost another one: the devices would wait for that one for ever."""
+  """Ends a process that has lost another: its devices would wait forever."""
   if link.lost():
     sys.stdout.flush()
     sys.stderr.flush()

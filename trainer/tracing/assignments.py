@@ -58,8 +58,8 @@ class LeftOut:
     return tf.compat.v1.NodeDef(name=name, op=self.kind, input=inputs, attr=self.attributes)
 
 
-# Attribute of a graph: name of the operation that is in its place → LeftOut. The inputs keep their
-# graph, so that a table beside the graphs would keep all of them.
+# Attribute of a graph: name of the replacing operation → LeftOut. The inputs keep their graph
+# alive, so a table outside the graphs would keep all graphs alive.
 _LEFT_OUT = "_octet_assignments_left_out"
 
 
@@ -110,8 +110,8 @@ def _create_operation(original, graph, kind, inputs, *args, **kwargs):
     rule.note(operation, handle)
     return operation
   if kind == _DRAW:
-    # The generator's state stays as it is, so every batch of an evaluation draws the same numbers.
-    # Keras's random layers behave in the same way. Each draw of a trace gets its own state.
+    # The generator's state does not change, so every batch of an evaluation draws the same numbers,
+    # as Keras's random layers do. Each draw of a trace gets its own state.
     state = tf.raw_ops.ReadVariableOp(resource=inputs[0], dtype=tf.int64)
     return tf.concat([state[:1] + next(rule.draws) * _DRAWS_APART, state[1:]], 0).op
   if _INDISPENSABLE.fullmatch(kind):
@@ -143,12 +143,12 @@ def changes_a_variable(kind: str) -> bool:
 
 
 def left_out(operation: tf.Operation) -> LeftOut | None:
-  """Returns the assignment in whose place an operation is, or None."""
+  """Returns the assignment that an operation replaces, or None."""
   return getattr(operation.graph, _LEFT_OUT, {}).get(operation.name)
 
 
 def name_of_input(tensor: tf.Tensor) -> str:
-  """Returns by which name LeftOut.node_def has a tensor: an eager one has none of its own."""
+  """Returns a tensor's name in LeftOut.node_def: an eager tensor has no name of its own."""
   return f"eager_{id(tensor)}:0" if hasattr(tensor, "numpy") else tensor.name
 
 

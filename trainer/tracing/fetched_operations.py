@@ -1,20 +1,20 @@
-"""Lets a model_fn have a graph's meaning: of its operations, those run that something fetches.
+"""Gives a model_fn the semantics of a graph: only fetched operations run.
 
-A session runs what its fetches reach. A tf.function also runs each other operation that changes
-state: automatic control dependencies add it. A program of graph mode relies on the first: it makes
-a dict of optimizers and returns one of them, or `w.assign(...)` for a hook.
+A session runs the operations that its fetches reach. A tf.function also runs every other operation
+that changes state: automatic control dependencies add them. A program of graph mode relies on the
+session: it makes a dict of optimizers and returns one of them, or `w.assign(...)` for a hook.
 
     with fetched_operations.scope():  # around all replicas
       with fetched_operations.record() as made:  # on a replica
-        fetched_operations.run_only_fetched()  # the model_fn asks for a graph's meaning
+        fetched_operations.run_only_fetched()  # the model_fn asks for the semantics of a graph
         train_op = ...
         made.fetch(train_op)
 
-What the model_fn made and nothing fetches stays in the graph, where a hook's session finds it, but
-automatic control dependencies do not see it, and it is no part of the function. An operation is
-fetched if `fetch` says so or if an operation that the model_fn has not made uses it: Octet uses the
+Unfetched operations of the model_fn stay in the graph, where a hook's session finds them, but
+automatic control dependencies do not see them, and they are not part of the function. An operation
+is fetched if `fetch` names it, or if an operation outside the model_fn uses it: Octet uses the
 loss, the predictions, the tensors of metrics and of the host_call, and the scalars of summaries. In
-a branch or a loop of the model_fn, operations run that its outputs reach.
+a branch or a loop of the model_fn, the operations that its outputs reach run.
 """
 
 import contextlib
@@ -38,12 +38,12 @@ Frames = Sequence[tuple[str, int]]
 
 @dataclasses.dataclass
 class _Graph:
-  """What model_fns made in a graph, by the names of operations.
+  """The operations of model_fns in a graph, by name.
 
   Attributes:
-    made: all of it.
-    fetched: what `fetch` named.
-    left_out: what is no part of the function; known when the graph is complete.
+    made: all operations of the model_fns.
+    fetched: the operations named by `fetch`.
+    left_out: the operations outside the function; known when the graph is complete.
     control_inputs: operation → its control inputs before automatic ones were added.
   """
 
@@ -53,7 +53,7 @@ class _Graph:
   control_inputs: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
 
-# The graphs in which only what is fetched runs. Names, since operations would keep their graph.
+# The graphs in which only fetched operations run. Names, since operations would keep their graph.
 _graphs: weakref.WeakKeyDictionary[Any, _Graph] = weakref.WeakKeyDictionary()
 
 
@@ -62,10 +62,10 @@ class _Trace:
   """The model_fns of all replicas of a step.
 
   Attributes:
-    inside: how many replicas are in their model_fn.
-    merged: what was made between the replicas, while all of them were in it.
-    graph: in which the replicas are traced, if only what is fetched runs.
-    merging: frames of the newest merge_call, which makes what is merged.
+    inside: the number of replicas that are in their model_fn.
+    merged: operations made between the replicas, while all replicas were in their model_fn.
+    graph: the graph of the replicas, if only fetched operations run.
+    merging: frames of the newest merge_call, which makes the operations in `merged`.
     tracebacks: operation in `merged` → its `merging`.
   """
 
@@ -102,22 +102,22 @@ class Made:
     return [(frame.filename, frame.lineno) for frame in operation.traceback]
 
   def changes(self) -> list[tf.Operation]:
-    """Returns what the model_fn made and changes variables."""
+    """Returns the model_fn's operations that change variables."""
     return _changes_of([*self._own, *self._trace.merged[self._first_merged :]])
 
   @contextlib.contextmanager
   def inside(self) -> Iterator[list[tf.Operation]]:
-    """Yields a list that gets, at the end, what was made while the context was open."""
+    """Yields a list that receives, at the end, the operations made in the context."""
     own, merged = len(self._own), len(self._trace.merged)
     found: list[tf.Operation] = []
     yield found
     found += [*self._own[own:], *self._trace.merged[merged:]]
 
   def fetch(self, what: Any) -> None:
-    """Has operations run.
+    """Makes operations run.
 
     Args:
-      what: nest of tensors and operations, and of what an assignment returns.
+      what: nest of tensors, operations, and results of assignments.
     """
     for operation in _operations_of(what):
       if operation.graph in _graphs:
@@ -161,7 +161,7 @@ def fetch(what: Any) -> None:
 
 @contextlib.contextmanager
 def fetched_where_made() -> Iterator[None]:
-  """Inside, what is made in a model_fn and has a state is fetched, branches too."""
+  """In this context, stateful operations of a model_fn are fetched, also in branches."""
   made = _made.get()
   if made is None or not made.runs_only_fetched:
     yield
@@ -172,14 +172,14 @@ def fetched_where_made() -> Iterator[None]:
 
 
 def run_only_fetched() -> None:
-  """Gives the model_fn of this replica, which has made nothing yet, a graph's meaning."""
+  """Gives the model_fn of this replica, which has no operations yet, the semantics of a graph."""
   made, trace = _made.get(), _trace.get()
   if made is not None and trace is not None:
     made.graph = trace.graph = v1.get_default_graph()
 
 
 def that_run(operations: Iterable[tf.Operation]) -> list[tf.Operation]:
-  """Returns those of the operations of model_fns that run in a step."""
+  """Returns the given operations of model_fns that run in a step."""
   left_out: dict[Any, Collection[str]] = {}
   for graph in {operation.graph for operation in operations}:
     found = _graphs.get(graph)
@@ -190,9 +190,9 @@ def that_run(operations: Iterable[tf.Operation]) -> list[tf.Operation]:
 
 
 def reached(operations: Iterable[tf.Operation]) -> set[tf.Operation]:
-  """Returns operations of a graph and all that they need: by inputs, and by control inputs.
+  """Returns operations of a graph and everything that they need, by inputs and control inputs.
 
-  Automatic control dependencies are left aside in a graph in which only what is fetched runs.
+  In a graph that runs only fetched operations, it ignores automatic control dependencies.
   """
   found: set[tf.Operation] = set()
   waiting = list(operations)
@@ -206,13 +206,13 @@ def reached(operations: Iterable[tf.Operation]) -> set[tf.Operation]:
 
 
 def changes(what: Any) -> set[tf.Operation]:
-  """Returns the operations that change variables, of those that a fetch of `what` reaches."""
+  """Returns the operations that change variables and that a fetch of `what` reaches."""
   return set(_changes_of(reached(_operations_of(what))))
 
 
 @contextlib.contextmanager
 def changes_made() -> Iterator[list[tf.Operation]]:
-  """Yields a list that gets, at the end, what was made in a model_fn and changes variables."""
+  """Yields a list that receives, at the end, a model_fn's operations that change variables."""
   found: list[tf.Operation] = []
   made = _made.get()
   with contextlib.nullcontext(()) if made is None else made.inside() as operations:
@@ -221,7 +221,7 @@ def changes_made() -> Iterator[list[tf.Operation]]:
 
 
 def group(operations: Iterable[tf.Operation]) -> tf.Operation:
-  """Returns an operation that has those of the operations run that are in the default graph."""
+  """Returns an operation that runs the given operations of the default graph."""
   graph = v1.get_default_graph()
   return tf.group(*[each for each in operations if each.graph is graph])
 
@@ -237,7 +237,7 @@ def _operations_of(what):
 
 
 def control_inputs(operation: tf.Operation) -> list[tf.Operation]:
-  """Returns the control inputs of an operation that are not automatic, as far as is known."""
+  """Returns the known control inputs of an operation that are not automatic."""
   graph = operation.graph
   known = _graphs[graph].control_inputs if graph in _graphs else {}
   if operation.name not in known:
@@ -246,7 +246,7 @@ def control_inputs(operation: tf.Operation) -> list[tf.Operation]:
 
 
 def _unreached(graph, found, returned):
-  """Names of what the model_fns made in a graph, and neither a fetch nor Octet needs."""
+  """Returns the names of a graph's model_fn operations that neither a fetch nor Octet needs."""
   fetched = [
     operation
     for operation in graph.get_operations()
@@ -272,9 +272,9 @@ def _note(operation):
 
 
 def _is_part(graph, home):
-  """Whether a graph is that of a replica, or of a branch or a loop in it.
+  """Whether a graph belongs to a replica, or to a branch or a loop in it.
 
-  It is not in a tf.function: there every operation runs that changes state, in TensorFlow 1 too.
+  False for a tf.function: all its stateful operations run, in TensorFlow 1 too.
   """
   while graph is not home:
     if not isinstance(graph, tensorflow_internals.ControlFlowFuncGraph):
@@ -292,7 +292,7 @@ def _create_operation(original, graph, *args, **kwargs):
 
 @patches.replaces(tf.distribute.ReplicaContext, "merge_call", inside=_made)
 def _merge_call(original, context, *args, **kwargs):
-  """Notes who merges: another thread does it, whose frames do not show the model_fn."""
+  """Records the frames of a merge_call: it runs in a thread that does not show the model_fn."""
   frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_stack(None)]
   _trace.get().merging = frames[::-1]
   return original(context, *args, **kwargs)
@@ -300,7 +300,7 @@ def _merge_call(original, context, *args, **kwargs):
 
 @patches.replaces(*tensorflow_internals.ADD_CONTROL_DEPENDENCIES)
 def _add_control_dependencies(original, dependencies, *args):
-  """Chooses what is left out when a graph is complete, before control dependencies are added."""
+  """Chooses the operations to leave out, in a complete graph before control dependencies."""
   graph = None if tf.executing_eagerly() else v1.get_default_graph()
   found = _graphs.get(graph) if graph is not None else None
   if found is not None:
@@ -313,7 +313,7 @@ def _add_control_dependencies(original, dependencies, *args):
   return original(dependencies, *args)
 
 
-# Control dependencies and the function are made of what this returns.
+# TensorFlow makes control dependencies and the function from the result of this method.
 @patches.replaces(tf.Graph, "get_operations")
 def _get_operations(original, graph):
   operations, found = original(graph), _graphs.get(graph)

@@ -1,21 +1,21 @@
-"""Variables that a model_fn uses and has not made.
+"""Finds variables that a model_fn uses and has not made.
 
-A model that was built before, at the top of a module, has its variables outside of every store:
-they would be used, and neither trained nor saved; two evaluations of one checkpoint would differ,
-and an export would fail at the end of the training. So a trace that uses one is an error, which
-names each of them:
+A model built before, at the top of a module, has its variables outside of every store. Training
+would use them, and neither train nor save them; two evaluations of one checkpoint would differ, and
+an export would fail at the end of the training. A trace that uses such a variable is therefore an
+error that names each of them:
 
     watch = Watch((store.variables,))
     with watch.scope():
       ... trace a model_fn ...
     watch.check("model_fn mine")
 
-A function learns of a variable when it captures its handle, however that is used: by a layer, by an
-optimizer, in a branch, in a tf.function or in a SavedModel that was loaded. Handles of other kinds,
-such as those of tables and iterators, are left alone.
+A function learns of a variable when it captures the handle, for any use: by a layer, by an
+optimizer, in a branch, in a tf.function or in a loaded SavedModel. Other handles, such as those of
+tables and iterators, do not matter.
 
-A Keras layer or optimizer that was made before and has no variables yet is found where it makes
-them: the next trace, or that of the export, would find it built.
+A Keras layer or optimizer from before, without variables, is found when it makes them: otherwise
+the next trace, or the export's, would find it built.
 """
 
 import contextlib
@@ -46,15 +46,15 @@ _WAYS_OUT = (
 
 
 class Watch:
-  """Takes note of what a trace uses and has not made.
+  """Records the variables that a trace uses and has not made.
 
   Args:
-    own: dicts of name → variable that may be used; they may still grow.
-    asked_for: of the first of them, the variables that this trace has asked for, which may still
-      grow too; None where it may also use others of them.
+    own: dicts of name → allowed variable; they may still grow.
+    asked_for: the variables of the first dict that this trace has asked for, which may still grow
+      too; None if the trace may use the others.
 
   Attributes:
-    of_tensorflow: ids of the handles of variables that TensorFlow made for itself.
+    of_tensorflow: ids of the handles of TensorFlow's own variables.
   """
 
   def __init__(
@@ -70,7 +70,7 @@ class Watch:
     self._found: dict = {}  # by id, (what it is, how it is used, where)
 
   def scope(self) -> contextlib.AbstractContextManager[None]:
-    """Inside, what is traced is watched."""
+    """Returns a context in which traces are watched."""
     return patches.set_context(_watch, self)
 
   def see(self, handle: tf.Tensor) -> None:
@@ -84,20 +84,20 @@ class Watch:
       self.add(handle, "kept from an earlier call and used")
 
   def add(self, what: Any, how: str) -> None:
-    """Notes the first use of what was made outside: a handle, a layer or an optimizer."""
+    """Records the first use of an outside handle, layer or optimizer."""
     if id(what) not in self._found:
       frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_stack(None)]
       self._found[id(what)] = what, how, user_frames.where(frames[::-1]) or " by an optimizer"
 
   def check(self, name: str, cause: Exception | None = None) -> None:
-    """Raises an error that names what was found.
+    """Raises an error that names the outside variables.
 
     Args:
-      name: whose trace it was, such as "model_fn mine".
-      cause: what the trace itself has raised, if it has.
+      name: the traced function, such as "model_fn mine".
+      cause: the error of the trace itself, if any.
 
     Raises:
-      ModelFnError: anything was found.
+      ModelFnError: the trace used an outside variable.
     """
     if not self._found:
       return
@@ -113,11 +113,11 @@ class Watch:
     raise errors.ModelFnError(text) from cause
 
   def _name_of(self, handle):
-    """(place in `own`, name) of the variable of a handle; (None, "") if it is none of them."""
+    """Returns (place in `own`, name) of a handle's variable; (None, "") if it is not in `own`."""
     if id(handle) not in self._names:
       self._learn(self._known)
     if id(handle) not in self._names:
-      # What a variable on several replicas is packed into may be made when it is first used.
+      # A variable on several replicas may be packed at its first use, into a new handle.
       self._learn([0] * len(self._own))
     return self._names.get(id(handle), (None, ""))
 
@@ -131,7 +131,7 @@ class Watch:
 
 
 def ignore() -> contextlib.AbstractContextManager[None]:
-  """Inside, nothing is watched: for what a graph computes that no step runs."""
+  """Returns a context that watches nothing: for parts of a graph that no step runs."""
   return patches.set_context(_watch, None)
 
 
@@ -170,11 +170,11 @@ def _described(what, variables):
 
 
 def _variables_by_handle():
-  """All variables of the process, by id of a handle, which does not know whose it is."""
+  """Returns all variables of the process by the id of a handle: a handle has no owner."""
   everything = gc.get_objects()
   found = [each for each in everything if issubclass(type(each), tf.Variable)]
-  # Names are told by what is around: a variable on several replicas around each one's part, and
-  # Keras's around that.
+  # The outermost object has the name: a variable on several replicas around each replica's part,
+  # and Keras's variable around that.
   found.sort(key=lambda variable: hasattr(variable, "_values"))
   around = {id(each.value): each for each in everything if issubclass(type(each), keras.Variable)}
   return {

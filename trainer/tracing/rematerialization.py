@@ -1,13 +1,13 @@
-"""Computes a part of a model_fn again for its gradient, in place of keeping its values.
+"""Computes a part of a model_fn again for its gradient, instead of keeping its values.
 
     with keras.RematScope(mode="full"):
       dense = keras.layers.Dense(4096)        # each call of this layer
     block = tf.recompute_grad(block)          # or a function of tensors
 
-Both end in `tf.recompute_grad`, which calls the function a second time where gradients are made.
-Inside a model_fn, that call sees the names and the random numbers of the first one, and changes no
-variable. Otherwise dropout would drop other values than those that the loss is computed of, a batch
-norm would move its averages twice, and layers made in the function would get new variables.
+Both end in `tf.recompute_grad`, which calls the function a second time when gradients are made.
+Inside a model_fn, the second call must see the names and random numbers of the first call, and must
+change no variable. Otherwise dropout would drop other values than in the loss, a batch norm would
+move its averages twice, and layers made in the function would get new variables.
 """
 
 import contextlib
@@ -29,8 +29,8 @@ _DRAWS = re.compile(
   r"|(Parameterized)?TruncatedNormal|Multinomial"
 )
 
-# Functions of the replica that this thread traces, or none. Each returns a function that makes
-# contexts in which the trace repeats what followed that moment.
+# Functions of the current replica. Each returns a function that makes contexts in which a trace
+# repeats the state of that moment.
 _AsNow = Callable[[], Callable[[], contextlib.AbstractContextManager[None]]]
 _replica: contextvars.ContextVar[tuple[_AsNow, ...]] = contextvars.ContextVar(
   "how this replica repeats what it traces", default=()
@@ -41,8 +41,7 @@ def replica_scope(*as_now: _AsNow) -> contextlib.AbstractContextManager[None]:
   """Returns a context for the trace of a replica.
 
   Args:
-    *as_now: each returns, for the state that it is about, a function that makes contexts in which
-      this state is as it was at the call.
+    *as_now: each returns a function that makes contexts with the state of the call.
   """
   return patches.set_context(_replica, as_now)
 
@@ -54,7 +53,7 @@ def _recompute_grad(original, f):
     # TensorFlow takes tensors alone, and in a graph no keywords.
     leaves = tf.nest.flatten((args, kwargs))
     places = [place for place, leaf in enumerate(leaves) if tf.is_tensor(leaf)]
-    # The contexts in which f is called: the first time as it is, then as it was.
+    # The contexts of f's calls: the first call with the current state, later calls with the same.
     contexts = [contextlib.nullcontext, _as_now()]
 
     def call(*tensors):
@@ -72,7 +71,7 @@ def _recompute_grad(original, f):
 
 
 def _as_now() -> Callable[[], Any]:
-  """Returns a function that makes contexts in which what is traced repeats what follows now."""
+  """Returns a function that makes contexts in which a trace repeats the next one."""
   states = [as_now() for as_now in _replica.get()]
   scope = tf.get_current_name_scope()
 

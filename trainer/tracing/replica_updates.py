@@ -11,12 +11,12 @@ def update_each(
 ) -> None:
   """Calls update(target, *values) for each target, on every replica's own copy.
 
-  Call it on a replica. An assignment by itself would send the first replica's value to the others.
+  Call it on a replica. A plain assignment would send the first replica's value to the others.
 
   Args:
     update: function that assigns to its first argument; the same on all replicas.
     targets: variables.
-    values: for each further argument of `update` its values, one for each target.
+    values: for each further argument of `update`, one value per target.
   """
 
   def merged(strategy, targets, *values):

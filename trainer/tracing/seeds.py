@@ -1,9 +1,8 @@
 """Derives every random seed from the run's seed and a name.
 
-The process's own generators (Python's `random`, TensorFlow's eager generator) depend on what was
-traced first and on how often the run was restarted. Here a seed depends on the run's seed and a
-name only. So one replica and eight draw the same initial values, and so do a first and a resumed
-run.
+The process's own generators (Python's `random`, TensorFlow's eager generator) depend on the order
+of traces and on restarts. Here a seed depends on the run's seed and a name only. One replica and
+eight therefore draw the same initial values, and so do a first and a resumed run.
 """
 
 import contextlib
@@ -34,7 +33,7 @@ _PATIENCE = 30  # seconds that a thread waits before it logs what it waits for
 
 
 class _EagerState:
-  """A thread's own seed for eager random operations, in place of TensorFlow's global seed."""
+  """A thread's own seed for eager random operations, instead of TensorFlow's global seed."""
 
   def __init__(self, seed):
     self.set(seed)
@@ -68,7 +67,7 @@ def _set_global_seed(original, context, seed):
 def eager_seed_scope(seed: int) -> Iterator[None]:
   """Seeds this thread's eager random operations while the context is open.
 
-  Afterwards they continue as if nothing had been drawn inside.
+  Afterwards they continue as before.
   """
   with (
     _exclusive_draws("the first value of a variable"),
@@ -101,12 +100,12 @@ def _exclusive_draws(waiting):
 def reseed_operations(graph: tf.Graph, seed: int, drawn: Collection[int] = ()) -> None:
   """Replaces the seeds of the random operations in a graph.
 
-  The seeds that they have depend on the operations that were created before them in the process.
+  Their present seeds depend on the operations that the process created before them.
 
   Args:
     graph: the graph; its operations change.
-    seed: the seed that the new ones are derived from.
-    drawn: seeds that Keras drew for stateless operations of the graph. They are replaced too.
+    seed: the base of the new seeds.
+    drawn: seeds that Keras drew for stateless operations of the graph, to be replaced too.
   """
   others: dict[int, int] = {}  # a seed that Keras drew → its replacement
   for index, operation in enumerate(graph.get_operations()):
@@ -144,12 +143,12 @@ def record_eager_draws() -> Iterator[list]:
 class InputSeeds:
   """Sets the seed for the random numbers of an input_fn, so that each call draws the same.
 
-  `tf.random.set_seed` would do, but it also clears all eager kernels, since these hold the state of
-  eager random operations. With them go the functions that are ready to run: the next training loop
-  takes as long to start as the very first one. So kernels are cleared only
+  `tf.random.set_seed` also clears all eager kernels, since these hold the state of eager random
+  operations. With them it discards compiled functions: the next training loop starts as slowly as
+  the first one. Kernels are therefore cleared only
 
-  - for an input_fn that may run random operations eagerly, which its first call shows,
-  - and on every 64th call, because the kernels of deleted datasets stay in memory otherwise.
+  - for an input_fn that may run random operations eagerly, as its first call shows,
+  - and on every 64th call, because the kernels of deleted datasets would stay in memory.
   """
 
   _EVERY = 64  # calls after which kernels are cleared in any case
@@ -164,7 +163,7 @@ class InputSeeds:
     """Sets the seed while the context is open. Call the input_fn inside.
 
     Args:
-      input_fn: the function that is called.
+      input_fn: the function.
       seed: its seed.
     """
     self._calls += 1
@@ -195,7 +194,7 @@ def _can_be_kept(function):
 
 
 def _may_draw(op_type):
-  """Whether an operation is random with state of its own, or calls a function that may be so."""
+  """Whether an operation is random and stateful, or calls a function that may be."""
   is_suspect = op_type.startswith("__") or any(
     word in op_type for word in ("Random", "Normal", "Multinomial", "Call")
   )

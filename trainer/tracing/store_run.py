@@ -5,11 +5,11 @@ TensorFlow calls the creators of a variable from the innermost scope to the oute
 | creator                       | called          | does                                           |
 |-------------------------------|-----------------|------------------------------------------------|
 | StoreRun._collect_on_replica  | on each replica | adds the variable to the replica's collections |
-| MirroredStrategy's of threads | on each replica | goes on for replica 0; else gives replica 0's  |
+| MirroredStrategy's of threads | on each replica | calls the next for replica 0; else returns it  |
 | StoreRun._get_by_name         | on replica 0    | names the variable and asks the store for it   |
 | the strategy's of its scope   | on replica 0    | creates the variable, with copies for replicas |
 
-An optimizer makes slots between the replicas, in a merge_call. `_get_by_name` is the first there.
+An optimizer makes slots between the replicas, in a merge_call, where `_get_by_name` comes first.
 """
 
 import collections
@@ -35,10 +35,10 @@ from trainer.tracing import (
 
 v1 = tf.compat.v1
 
-# A function without arguments, and after how many steps it is called.
+# A function without arguments, and the number of steps between two calls.
 Request = tuple[Callable[[], None], int]
 
-# The graph that the current replica is traced in; None outside of replicas.
+# The graph of the current replica's trace; None outside of replicas.
 _graph: ContextVar[Any] = ContextVar("graph of this replica", default=None)
 
 # The requests of the replica that this thread traces.
@@ -70,7 +70,7 @@ class UniqueNames:
 
 @dataclasses.dataclass
 class StoreRun:
-  """Traces a function on each replica. A run that goes on with a step takes the last one's names.
+  """Traces a function on each replica. A continuing run uses the names of the last run.
 
   Attributes:
     strategy: the strategy whose replicas run the function.
@@ -80,9 +80,9 @@ class StoreRun:
       name. `maker` is the keras.Variable around it, or None.
     is_left_out: see `assignments.leave_out`.
     collections: the graph's collections on each replica.
-    requests: the functions that each replica has asked for, see `request_after_step`.
-    changed: the operations that change variables, each with the variable's handle; None for a
-      handle that is not known.
+    requests: the functions that each replica has requested, see `request_after_step`.
+    changed: the operations that change variables, each with the variable's handle; None for an
+      unknown handle.
     names: the names of variables.
     former_names: their names without a rule for Keras's variables.
   """
@@ -104,16 +104,16 @@ class StoreRun:
     if loop is not None:
       on_replica = functools.partial(loop, functools.partial(self._one_step, fn))
     graph = v1.get_default_graph()
-    # Without a graph seed, stateful random operations take one from the process's eager generator,
-    # which depends on what ran before.
+    # Without a graph seed, stateful random operations take a seed from the process's eager
+    # generator, which depends on everything that ran before.
     graph.seed = self.seed
     with (
       self.keras_state.trace_scope(),
       graph_collections.replace(graph, self.collections),
       fetched_operations.scope(),
       assignments.leave_out(self.is_left_out, lambda *change: self.changed.append(change)),
-      # The store's creator is inside of the strategy's scope, so that it is called first: the
-      # strategy would create a new variable.
+      # The store's creator must be inside the strategy's scope: TensorFlow calls the innermost
+      # creator first, and the strategy's would create a new variable.
       self.strategy.scope(),
       tf.variable_creator_scope(self._get_by_name),
     ):
@@ -121,7 +121,7 @@ class StoreRun:
       return self.strategy.run(patches.keep_context(on_replica), args)
 
   def names_as_now(self) -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """Returns a function that makes contexts in which variables are named as if it were now."""
+    """Returns a function that makes contexts with the current names of variables."""
     names = self.names.copy(), self.former_names.copy()
 
     @contextlib.contextmanager
@@ -141,8 +141,8 @@ class StoreRun:
     with (
       self.keras_state.replica_scope(),
       self.collections.replica_scope(),
-      # Variables are named by the scopes inside of this one. Those around it depend on the replica
-      # and the loop.
+      # The scopes inside this one name variables. The scopes around it depend on the replica and
+      # the loop.
       tf.name_scope("model_fn"),
       tf.variable_creator_scope(self._collect_on_replica),
       patches.set_context(_graph, v1.get_default_graph()),
@@ -152,10 +152,10 @@ class StoreRun:
       return fn(*args)
 
   def _one_step(self, fn, step, *args):
-    """Calls fn at a step of a loop on the replica, and then the requests that are due."""
+    """Calls fn at a step of a loop on the replica, then the requests that are due."""
     with keras_scope.step_scope(step):
       result = self._on_replica(fn, *args)
-      # Each pass of the loop is traced anew: what it requests is no request of the whole run.
+      # Each pass of the loop has a new trace: its requests do not belong to the whole run.
       for request, every in self.requests.pop():
         is_due = tf.equal((step + 1) % every, 0)
         tf.cond(is_due, functools.partial(self._call_request, request), lambda: False)
@@ -167,9 +167,9 @@ class StoreRun:
     return True  # a branch of tf.cond must return something
 
   def _get_by_name(self, next_creator, **kwargs):
-    # Keras passes the last part of a variable's path alone ("kernel"); the maker has all of it.
+    # Keras passes only the last part of a variable's path ("kernel"); the maker has the whole path.
     maker = self.keras_state.variable_being_made
-    # A layer from before this trace is built once: the next trace would not ask for its variables.
+    # An earlier trace built this layer. The next trace would not ask for its variables.
     if (made_before := self.keras_state.made_before()) is not None:
       outside_variables.note_maker(made_before)
     if maker is None:
@@ -178,12 +178,12 @@ class StoreRun:
       path, former = keras_scope.names(maker)
     name, former = self.names.unique(path), self.former_names.unique(former)
     variable = self.get(next_creator, name, former, maker, kwargs)
-    # In a merge_call no other creator of Octet is called: this adds to every replica's collections.
+    # No other creator of Octet runs in a merge_call: this one adds to every replica's collections.
     self.collections.add_variable(variable, variable_creation.collections_of(variable, kwargs))
     return variable
 
   def _collect_on_replica(self, next_creator, **kwargs):
-    # The name of a scope ends in a slash and has all scopes around it, also those of the replica.
+    # The name of a scope ends in a slash and contains all outer scopes, including the replica's.
     # MirroredStrategy looks up replica 0's variable by this name.
     if (kwargs.get("name") or "").endswith("/"):
       kwargs["name"] = graph_collections.OUTER_SCOPES.sub("", kwargs["name"], count=1)
@@ -193,7 +193,7 @@ class StoreRun:
 
 
 def replica_graph() -> tf.Graph | None:
-  """Returns the graph that the current replica is traced in, or None outside of replicas.
+  """Returns the graph of the current replica's trace, or None outside of replicas.
 
   Inside a branch or an inner function this is not the default graph.
   """
@@ -201,7 +201,7 @@ def replica_graph() -> tf.Graph | None:
 
 
 def replica_number() -> int | None:
-  """Returns which of this process's replicas is traced; None where one trace serves all of them."""
+  """Returns the number of the replica in this trace; None if one trace serves all replicas."""
   context = tf.distribute.get_replica_context()
   if context is None or context.num_replicas_in_sync == 1:
     return None
@@ -213,14 +213,14 @@ def replica_number() -> int | None:
 
 
 def request_after_step(fn: Callable[[], None], every: int) -> None:
-  """Asks for a call of fn on this replica after every `every` steps. Call it inside `run`.
+  """Requests a call of fn on this replica after every `every` steps. Call it inside `run`.
 
   A later run calls fn, under a condition on the step. The step itself cannot contain such a
   condition: a merge_call, in which a strategy waits for all replicas, fails inside a branch.
 
   Args:
     fn: function without arguments.
-    every: number of steps from call to call.
+    every: number of steps between two calls.
   """
   _requests.get().append((fn, every))
 
@@ -229,7 +229,7 @@ def request_after_step(fn: Callable[[], None], every: int) -> None:
 def _update_replica(original, variable, update, value, **kwargs):
   """Lets each replica assign to its own copy under tf.cond, where replicas cannot wait.
 
-  Only of a variable like the global step, of which replica 0's value is that of all.
+  Only for a variable like the global step, where replica 0's value holds for all replicas.
   """
   is_in_branch = v1.get_default_graph() is not replica_graph()
   if is_in_branch and variable.aggregation == tf.VariableAggregation.ONLY_FIRST_REPLICA:

@@ -1,12 +1,12 @@
-"""What kind of variable a VariableStore creates, where it is created, and by which name.
+"""Decides the kind, the place and the name of a variable that a VariableStore creates.
 
 The kind follows from the arguments of the call that asks for the variable:
 
-| kind      | which                                                | on several replicas           |
+| kind      | variables                                            | on several replicas           |
 |-----------|------------------------------------------------------|-------------------------------|
-| statistic | a float that is not trained, such as a moving mean   | each has its own; saved: mean |
-| local     | counters of metrics, state of seeds, `scratch_scope` | as asked for; never saved     |
-| other     | weights, slots of an optimizer                       | as asked for; equal if not    |
+| statistic | an untrained float, such as a moving mean            | each its own; saved: the mean |
+| local     | counters of metrics, state of seeds, `scratch_scope` | as requested; never saved     |
+| other     | weights, slots of an optimizer                       | as requested; default: equal  |
 """
 
 import contextlib
@@ -48,7 +48,7 @@ def scratch_scope() -> contextlib.AbstractContextManager[None]:
 
 
 def is_local(name: str, kwargs: dict[str, Any]) -> bool:
-  """Returns whether no checkpoint holds the variable that is asked for."""
+  """Returns whether no checkpoint holds the requested variable."""
   asked_for = kwargs.get("collections") or ()
   return (
     _is_scratch.get() or name.endswith(_SEED_STATE) or v1.GraphKeys.LOCAL_VARIABLES in asked_for
@@ -101,8 +101,7 @@ def create(
 def _is_statistic(kwargs):
   """Whether a variable is a statistic, such as a BatchNormalization's moving mean.
 
-  A statistic is known by what its creator asks for: a float that is not trainable, with no wish
-  about synchronization or aggregation.
+  The request shows it: a float that is not trainable, without a synchronization or aggregation.
   """
   return (
     not _changed_alike.get()

@@ -1,14 +1,14 @@
-"""The variables of an Estimator, which XLA devices hold between programs.
+"""The variables of an Estimator, whose values XLA devices hold between programs.
 
     variables = XlaVariables(store, connected)
-    variables.give(program.variables)   # before a program: the devices get what the host assigned
+    variables.give(program.variables)   # before a program: copies assigned values to the devices
     executable.run(variables.on_devices, ...)
-    variables.bring_to_host()           # at a boundary: the host gets what the programs made
+    variables.bring_to_host()           # at a boundary: copies the programs' values to the host
 
-TensorFlow's variables on the host have the training's values at boundaries only: where a checkpoint
-is written, a hook that reads variables is called, an evaluation begins, and at the end. Between
-boundaries they have those of the last one. Who assigns one at a boundary (a restore, a hook, a
-rollback) gives its value to the devices, where the next program begins with it.
+TensorFlow's variables on the host have the training's values at boundaries only: before a
+checkpoint, before a hook that reads variables, before an evaluation, and at the end. Between
+boundaries they have the values of the last boundary. An assignment at a boundary (a restore, a
+hook, a rollback) reaches the devices before the next program.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ class XlaVariables:
     self._is_compared = False  # whether the devices' values were compared with each other
 
   def prepare(self, source: pjrt_program.Source) -> None:
-    """Lowers a program that is not there compiled, see `compilation.Compiler.prepare`."""
+    """Lowers a program without a compiled form, see `compilation.Compiler.prepare`."""
     self._compiler.prepare(source)
 
   def compile(self, source: pjrt_program.Source, kind: Kind) -> Any:
@@ -72,7 +72,7 @@ class XlaVariables:
     return self._compiler.compile(source, kind)
 
   def give(self, arguments: Iterable[pjrt_program.Argument]) -> None:
-    """Gives the devices what they lack of a program's variables, and what the host has assigned."""
+    """Copies values that the devices lack, or that the host has assigned, to the devices."""
     new = {each.name: each for each in arguments if each.name not in self._arguments}
     if not new and not self._may_be_assigned:
       return
@@ -93,42 +93,42 @@ class XlaVariables:
     self._is_newer_on_devices = True
 
   def mark_assigned(self, variables: Iterable[tf.Variable] = ()) -> None:
-    """Notes that the host may have assigned variables.
+    """Records that the host may have assigned variables.
 
     Args:
-      variables: those that it has assigned, maybe to the value that they had: each device's own
-        value becomes the host's.
+      variables: assigned variables, even if their value did not change: every device takes the
+        host's value.
     """
     self._may_be_assigned = True
     for variable in variables:
       self._equal.pop(_name(self._store, variable), None)
 
   def count_on_host(self, global_step: tf.Variable, value: int) -> None:
-    """Assigns the host's global step, which the devices have counted themselves."""
+    """Assigns the host's global step, after the devices have counted it themselves."""
     global_step.assign(value)
     self._equal[_name(self._store, global_step)] = global_step.read_value()
 
   def bring_to_host(self) -> None:
-    """Gives the host's variables the devices' values; of each device's own, their mean.
+    """Copies the devices' values to the host's variables; for statistics, their mean.
 
-    Where several hosts drive the devices, all of them call this at the same steps.
+    If several hosts drive the devices, all of them must call this at the same steps.
 
-    What the host has assigned since the last program stays. After this the host may assign.
+    Values that the host assigned since the last program stay. The host may assign after this call.
 
     Raises:
       ExecutionError: a program has failed, and the values are lost.
-      ModelFnError: a variable that must be equal on all devices is not.
+      ModelFnError: the devices differ in a variable that must be equal on all of them.
     """
     self._may_be_assigned = True
     if not self._is_newer_on_devices:
       return
     assigned = self._assigned()
-    # Not the local ones: what they have of a program, its own reader asks for.
+    # Without the local variables: their own reader fetches a program's values.
     saved = self._store.variables
     names = [name for name in self._arguments if name in saved and name not in assigned]
     if names and not self._is_compared:
       self._compare(names)
-    # Where all were assigned, as by a restore, the devices need not have values any more.
+    # If all were assigned, as by a restore, the devices need no values.
     for name, value in (self.on_devices.read(names) if names else {}).items():
       own = self._arguments[name].differs
       saved[name].assign(mean_of(value) if own else value)
@@ -136,9 +136,9 @@ class XlaVariables:
     self._equal.update({name: saved[name].read_value() for name in names})
 
   def read_each(self, variables: Iterable[tf.Variable]) -> list[np.ndarray]:
-    """Returns what each device has of local variables, [devices, ...]; waits for the devices.
+    """Returns each device's values of local variables, [devices, ...]; waits for the devices.
 
-    The devices are those of all hosts, which must all call this.
+    The devices are those of all hosts, and all hosts must call this.
 
     Raises:
       ExecutionError: a program has failed.
@@ -173,7 +173,7 @@ class XlaVariables:
     return found
 
   def _compare(self, names):
-    """Raises ModelFnError if the devices differ in a variable that is not each device's own."""
+    """Raises ModelFnError if the devices differ in a variable that is not a statistic."""
     equal = [name for name in names if not self._arguments[name].differs]
     for name, each in self.on_devices.read_each(equal).items():
       differ = (
@@ -194,15 +194,15 @@ class XlaVariables:
 
 
 def argument(store: Any, handle: tf.Tensor, spec: tf.TensorSpec) -> pjrt_program.Argument:
-  """Returns the argument of a program that a variable becomes.
+  """Returns the argument of a program for a variable.
 
   Args:
-    store: the VariableStore, which has the variable.
-    handle: of the variable.
-    spec: of its value.
+    store: the VariableStore of the variable.
+    handle: the variable's handle.
+    spec: the spec of its value.
 
   Raises:
-    ModelFnError: the model_fn did not make the variable.
+    ModelFnError: another program made the variable.
   """
   for variable in _all_variables(store):
     if variable.handle is handle:
@@ -223,7 +223,7 @@ def _all_variables(store):
 
 def _name(store, variable):
   name = variable.name.removesuffix(":0")
-  # Both homes may have a variable of the same name.
+  # Local and saved variables may have the same name.
   return name if store.variables.get(name) is variable else f"/{name}"
 
 

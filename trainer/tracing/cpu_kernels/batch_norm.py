@@ -23,8 +23,8 @@ import tensorflow as tf
 from trainer.internals import keras_internals, patches
 from trainer.tracing.cpu_kernels import switch
 
-# FusedBatchNormV3 processes this many channels at once. With a number of channels that is no
-# multiple of it, it took up to five times as long as Keras's operations, in bfloat16.
+# FusedBatchNormV3 processes this many channels at once. With a number of channels that is not a
+# multiple of it, bfloat16 took up to five times as long as Keras's operations.
 CHANNELS = 16
 
 

@@ -1,4 +1,4 @@
-"""Whether this package's versions are traced in place of Keras's."""
+"""Whether a trace uses this package's versions instead of Keras's."""
 
 import contextlib
 import contextvars
