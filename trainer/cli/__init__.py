@@ -1,4 +1,4 @@
-"""How a command starts and prints, asks other processes, and says what to install."""
+"""Starts commands, prints their output, calls other processes, and names missing packages."""
 
 __all__ = [
   "command",

@@ -7,8 +7,8 @@
       command.run(main)
 
 The exit status is 0; 1 after a crash; 2 after an error that the user can fix (a wrong flag, or an
-errors.OctetError); 75 where starting it again helps, since the machine is taken away, or another
-worker is lost; 130 after Ctrl-C.
+errors.OctetError); 75 if a restart helps, because the machine goes away or another worker is lost;
+130 after Ctrl-C.
 """
 
 import functools
@@ -43,7 +43,7 @@ def run(main: Callable[[list[str]], int | None], positional: bool = False) -> No
   module = sys.modules[main.__module__]
   if module is not sys.modules["__main__"]:
     sys.modules["__main__"].__doc__ = module.__doc__
-  # flags.adopt_module_key_flags would adopt them for this module, which calls it.
+    # Not flags.adopt_module_key_flags, which would adopt them for this module, its caller.
   for flag in [*flags.FLAGS.get_key_flags_for_module(module), flags.FLAGS["debug"]]:
     flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
   app.run(
@@ -85,8 +85,8 @@ def message(error: BaseException) -> str:
 def original(error: BaseException) -> BaseException:
   """Returns the exception that gin replaced, or the error itself if gin did not replace one.
 
-  gin raises in place of an exception one of a class that it derives from the exception's class,
-  with a text that ends in "In call to configurable ...".
+  gin replaces an exception by one of a derived class, with a text that ends in "In call to
+  configurable ...".
   """
   # gin nests: each configurable on the way adds one more such exception.
   while error.__suppress_context__ and error.__cause__ is None:
@@ -134,9 +134,9 @@ def _fail(text, code=2):
 
 
 def _about_the_run(record):
-  """Whether a log record is shown.
+  """Whether to show a log record.
 
-  TensorFlow's own messages below a warning, such as how long it took to write a file, are not.
+  It hides TensorFlow's own messages below a warning, such as the time to write a file.
   """
   return (
     record.levelno > logging.INFO or "tensorflow" not in pathlib.PurePath(record.pathname).parts
@@ -146,7 +146,7 @@ def _about_the_run(record):
 class LineFormatter(logging.Formatter):
   """Formats a record as its time and message, with the level for warnings and errors.
 
-  On a terminal its lines fit: a `formatting.Fields` leaves fields out, other text is folded.
+  On a terminal its lines fit: a `formatting.Fields` omits fields, other text is folded.
   """
 
   def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Runs compiled programs on XLA devices by PJRT, the runtime of JAX. TensorFlow is not imported.
+"""Runs compiled programs on XLA devices with PJRT, the runtime of JAX, without TensorFlow.
 
 connected = devices.connect("cpu", 8)
 executable = execution.Executable(saved_program.read("out/program").program, connected)

@@ -13,12 +13,12 @@ from trainer.pjrt import devices as devices_lib
 
 
 class Compiler:
-  """Compiles programs, and says how long it took or where the compiled form was.
+  """Compiles programs, and logs the time, or the place of the compiled form.
 
   Args:
     connected: the devices.
-    folder: of compiled forms, see `compiled_forms.in_folder`; "" for none. A program that it lacks
-      is compiled and added. One that is damaged, or that jaxlib refuses, is written anew.
+    folder: of compiled forms, see `compiled_forms.in_folder`; "" for none. A missing program is
+      compiled and added. A form that is damaged, or that jaxlib refuses, is written again.
   """
 
   def __init__(self, connected: devices_lib.Devices, folder: str = "") -> None:
@@ -26,10 +26,10 @@ class Compiler:
     self._forms = compiled_forms.in_folder(folder) if folder else None
 
   def prepare(self, source: program.Source) -> None:
-    """Lowers a program unless there is a compiled form: what cannot be lowered is an error now.
+    """Lowers a program without a compiled form, so that lowering errors appear now.
 
     Raises:
-      Whatever source.lower raises.
+      The errors of source.lower.
     """
     if self._forms is None or not self._forms.has(source.digest, self._key(source)):
       source.lower()
@@ -38,12 +38,12 @@ class Compiler:
     """Returns the executable of a program.
 
     Args:
-      source: of the program.
-      name: of the program, for what is logged.
+      source: the program's source.
+      name: the program's name in the log.
 
     Raises:
       SettingError, ExecutionError: see `execution.Executable`.
-      Whatever source.lower raises.
+      The errors of source.lower.
     """
     if self._forms is None:
       return self._compile(source, name, "")
@@ -60,7 +60,7 @@ class Compiler:
     try:
       self._forms.add(source.digest, self._key(source), executable.serialize())
     except errors.OutputError as error:
-      # The training needs no compiled form, and the folder may be one that others fill.
+      # Only a warning: the training needs no compiled form, and others may fill the folder.
       logging.warning("The compiled program is not kept (--compiled): %s", error)
     return executable
 

@@ -1,14 +1,14 @@
-"""Compiled forms of programs in a folder, each in a file of its own.
+"""Compiled forms of programs in a folder, one file each.
 
     forms = CompiledForms("out/compiled")
-    form, why = forms.find(digest, connected.key)  # None, and why there is none
+    form, why = forms.find(digest, connected.key)  # None, and the reason
     forms.add(digest, connected.key, executable.serialize())
 
 A file <key>.compiled is one line of JSON and then the form. The line has the digest of the program,
-what the form depends on beside it (see `devices.Devices.key`), and the form's checksum. A file
-appears whole or not at all, and several processes may write into one folder.
+the form's other dependencies (see `devices.Devices.key`), and the form's checksum. A file appears
+completely or not at all, and several processes may write to one folder.
 
-A compiled form is machine code: take a folder only from those whom you trust.
+A compiled form is machine code: use a folder only if you trust its author.
 """
 
 import contextlib
@@ -34,9 +34,9 @@ class CompiledForms:
   """The compiled forms of a folder.
 
   Args:
-    folder: it need not be there yet.
-    limit_bytes: where its files take more, those go that were not used for the longest time; None
-      for no limit.
+    folder: need not exist yet.
+    limit_bytes: if the files exceed it, the least recently used files are removed; None for no
+      limit.
   """
 
   def __init__(self, folder: str | os.PathLike, limit_bytes: int | None = None) -> None:
@@ -44,7 +44,7 @@ class CompiledForms:
     self._limit_bytes = limit_bytes
 
   def has(self, program: str, key: Mapping[str, str]) -> bool:
-    """Returns whether there is a form of a program, which may be damaged."""
+    """Returns whether there is a form of a program; it may be damaged."""
     return self._path(program, key).exists()
 
   def find(self, program: str, key: Mapping[str, str]) -> tuple[bytes | None, str]:
@@ -55,10 +55,10 @@ class CompiledForms:
       key: see `devices.Devices.key`.
 
     Returns:
-      (form, why): the form, or None and why there is none that can be used.
+      (form, why): the form, or None and why there is no usable form.
 
     Raises:
-      FileDamagedError: it is there and damaged.
+      FileDamagedError: the form is damaged.
     """
     path = self._path(program, key)
     try:
@@ -79,10 +79,10 @@ class CompiledForms:
     return form, ""
 
   def add(self, program: str, key: Mapping[str, str], form: bytes) -> None:
-    """Writes the form of a program, in place of one that is there.
+    """Writes the form of a program, and replaces an existing one.
 
     Raises:
-      OutputError: it cannot be written.
+      OutputError: the form cannot be written.
     """
     path = self._path(program, key)
     record = {"program": program, "key": dict(key), "sha256": digest(form)}
@@ -102,7 +102,7 @@ class CompiledForms:
       self._keep_newest(self._limit_bytes)
 
   def _keep_newest(self, room):
-    """Removes the files that were not used for the longest time, until the others fit."""
+    """Removes the least recently used files, until the others fit."""
     found = []
     for path in self.folder.glob("*.compiled"):
       with contextlib.suppress(FileNotFoundError):  # another process removes them too
@@ -117,7 +117,7 @@ class CompiledForms:
     return self.folder / f"{digest(text.encode())[:16]}.compiled"
 
   def _missing(self, program, key):
-    """Returns why there is no form: none of the program, or in what the nearest one differs."""
+    """Returns why there is no form: no form of the program, or the nearest form's differences."""
     others = list(self._records())
     if not others:
       return "the folder has no compiled form"
@@ -140,8 +140,8 @@ def in_folder(name: str) -> CompiledForms:
   """Returns the compiled forms of a folder.
 
   Args:
-    name: of the folder; AUTO for that of the user's own runs: compiled in the folder that
-      OCTET_CACHE names, or in ~/.cache/octet.
+    name: the folder's name; AUTO for the user's own: "compiled" in the folder OCTET_CACHE, or in
+      ~/.cache/octet.
   """
   if name != AUTO:
     return CompiledForms(name)

@@ -5,8 +5,8 @@
     executable.run(values, inputs, scalars)  # the values are the next ones
     values.read(["dense/kernel"])["dense/kernel"]
 
-A program takes the values' memory for their next values. So nobody else has them: what the host
-wants to keep, it reads before the next program starts.
+A program takes the values' memory for their next values, so nothing else may hold them. The host
+reads the values that it wants to keep before the next program starts.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ class DeviceValues:
 
   @property
   def names(self) -> Collection[str]:
-    """The names of the variables that have values."""
+    """The names of the variables with values."""
     return self._arrays.keys()
 
   @property
@@ -57,12 +57,12 @@ class DeviceValues:
 
     Args:
       arguments: the variables.
-      values: by name, as of `program.whole_shape`; or, where all devices get the same, the value
-        for one.
-      source: where they come from, for messages.
+      values: by name, in the form of `program.whole_shape`; or, if all devices get the same, the
+        value for one device.
+      source: the origin of the values, for messages.
 
     Raises:
-      SettingError: a value is missing, or of another shape or dtype.
+      SettingError: a value is missing, or has another shape or dtype.
     """
     arguments = tuple(arguments)
     program.check_values(arguments, self._connected.count, values, source)
@@ -79,20 +79,20 @@ class DeviceValues:
       names: of the variables; None for all.
 
     Returns:
-      name → the value, or as of `read_each` where each device has its own.
+      name → the value; for a variable with a value per device, the form of `read_each`.
 
     Raises:
-      ExecutionError: the program that was to make them has failed.
+      ExecutionError: the program that makes them has failed.
     """
     wanted = list(self._arrays if names is None else names)
     found = self._read(wanted, lambda name: self._differs[name])
     return {name: each if self._differs[name] else each[0] for name, each in found.items()}
 
   def read_each(self, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Copies what each device has to the host: name → [devices, ...].
+    """Copies each device's values to the host: name → [devices, ...].
 
-    Of a variable that each device has its own of, the devices are those of all hosts, which must
-    all call this. Of another one they are those of this process.
+    For a variable with a value per device, the devices are those of all hosts, and all hosts must
+    call this. For any other variable they are the devices of this process.
 
     Raises:
       ExecutionError: as `read`.
@@ -140,11 +140,11 @@ class DeviceValues:
       raise errors.SettingError(f"The variable {error} has no value on the devices.") from None
 
   def replace(self, arrays: Mapping[str, jax.Array]) -> None:
-    """Takes the next values, which a program makes in the memory of the last ones."""
+    """Takes the next values, which a program writes to the memory of the last values."""
     self._arrays.update(arrays)
 
   def mark_lost(self, why: str) -> None:
-    """Notes that a program failed: the memory of its variables has been given away."""
+    """Records that a program failed: the memory of its variables is gone."""
     self._lost = self._lost or why
     self._arrays = {}
 
@@ -153,7 +153,7 @@ class DeviceValues:
       raise self.error()
 
   def error(self) -> ExecutionError:
-    """Returns the error of who asks for values that are lost."""
+    """Returns the error for a read of lost values."""
     return ExecutionError(
       f"A program failed on the devices ({self._lost}). It had taken the memory of the variables: "
       "their values come from a checkpoint."
@@ -196,7 +196,7 @@ class Placement:
     if argument.shape:
       whole = (self._count * argument.shape[0], *argument.shape[1:])
       return jaxlib_internals.put(values, whole, self._split, self._local)
-    # No axis can be split. jax takes the parts as they are, and does not compare them.
+    # No axis can be split. jax takes the parts unchanged, and does not compare them.
     parts = [
       jaxlib_internals.put([value], (), jax.sharding.SingleDeviceSharding(device), [device])
       for value, device in zip(values, self._local, strict=True)
@@ -209,13 +209,13 @@ class Placement:
     All hosts must call it with the same arrays.
 
     Raises:
-      jax.errors.JaxRuntimeError: the program that was to make one has failed, or a host is gone.
+      jax.errors.JaxRuntimeError: the program that makes an array has failed, or a host is gone.
     """
     if not self._is_shared or not arrays:
       return [read_each(array) for array in arrays]
     own = [[part.data for part in array.addressable_shards] for array in arrays]
     whole = self._copy_to_all([self._split_over_all(parts) for parts in own])
-    # All devices: a process that ends while one of them still copies keeps the others waiting.
+    # For all devices: a process that ends while one of its devices copies would block the others.
     jax.block_until_ready(whole)
     return [
       np.array(copied.addressable_data(0)).reshape(self._count, *parts[0].shape)
@@ -223,7 +223,7 @@ class Placement:
     ]
 
   def _split_over_all(self, parts):
-    """Returns the array of which the devices of this process have these parts."""
+    """Returns the array with these parts on the devices of this process."""
     if not parts[0].shape:  # no axis could be split
       parts = [part.reshape(1) for part in parts]
     shape = self._count * parts[0].shape[0], *parts[0].shape[1:]
@@ -234,8 +234,8 @@ def read_each(array: jax.Array, differs: bool = True) -> np.ndarray:
   """Copies an array's parts to the host: [devices of this process, ...], or [1, ...] of the first.
 
   Raises:
-    jax.errors.JaxRuntimeError: the program that was to make it has failed.
+    jax.errors.JaxRuntimeError: the program that makes the array has failed.
   """
   parts = array.addressable_shards
-  # A copy: on a CPU, jax shows the memory of the device itself, which the next program takes.
+  # A copy: on a CPU, jax returns the device's own memory, which the next program reuses.
   return np.stack([np.array(part.data) for part in (parts if differs else parts[:1])])

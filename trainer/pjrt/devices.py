@@ -1,4 +1,4 @@
-"""The XLA devices that PJRT finds: eight of a CPU as a rehearsal, or those of an accelerator.
+"""The XLA devices of PJRT: eight devices of a CPU as a rehearsal, or an accelerator's.
 
 connected = connect("cpu", 8)
 """
@@ -14,7 +14,7 @@ from trainer import errors
 from trainer.pjrt import hosts as hosts_lib
 from trainer.pjrt import installed, tpu
 
-# The platforms that have a plug-in of jax: the CPU's is built in, libtpu and CUDA bring theirs.
+# The platforms with a plug-in of jax: the CPU's is built in; libtpu and CUDA bring their own.
 PLATFORMS = ("cpu", "gpu", "tpu")
 
 
@@ -24,8 +24,8 @@ class Devices:
 
   Attributes:
     platform: "cpu", "gpu" or "tpu".
-    all: jax's devices, one for each replica; those of a host follow each other.
-    versions: those of jax, jaxlib and the platform.
+    all: jax's devices, one per replica; the devices of a host follow each other.
+    versions: versions of jax, jaxlib and the platform.
     exchange: see `hosts.Hosts`.
   """
 
@@ -57,7 +57,7 @@ class Devices:
 
   @property
   def is_shared(self) -> bool:
-    """Whether other processes drive some of them."""
+    """Whether other processes drive some of the devices."""
     return len(self.local) < self.count
 
   @functools.cached_property
@@ -85,26 +85,26 @@ class Devices:
 def connect(
   platform: str = "cpu", count: int | None = None, hosts: hosts_lib.Hosts | None = None
 ) -> Devices:
-  """Returns the first `count` devices of a platform, and of several hosts, of each of them.
+  """Returns the first `count` devices of a platform, on each of several hosts.
 
-  jax makes its client once in a process, with as many devices of the CPU as were asked for by then.
+  jax makes its client once per process, with the number of CPU devices requested until then.
 
   Args:
     platform: one of PLATFORMS.
-    count: the number of devices of a host; None for all of them (of a CPU: one).
-    hosts: the processes that drive the devices together; None for this one alone.
+    count: the number of devices per host; None for all (on a CPU: one).
+    hosts: the processes that drive the devices together; None for this process alone.
 
   Raises:
-    SettingError: there is no such platform here, or it has too few devices.
-    VersionError: jax is not installed, or of a version that was not tried.
-    WorkerLostError: the other hosts did not come.
+    SettingError: the platform is missing, or has too few devices.
+    VersionError: jax is not installed, or has an untested version.
+    WorkerLostError: other hosts were missing.
   """
   if platform not in PLATFORMS:
     raise errors.SettingError(f"{platform!r} is no platform: expected {', '.join(PLATFORMS)}.")
   versions = tpu.require() if platform == "tpu" else installed.require(platform)
   import jax
 
-  # global_step is an int64 and the sum of the losses a float64: jax would make 32 bits of them.
+  # global_step is an int64 and the sum of the losses a float64: jax's default would use 32 bits.
   jax.config.update("jax_enable_x64", True)
   if platform == "cpu":
     _ask_for_cpu_devices(jax, count or 1)
@@ -129,7 +129,7 @@ def connect(
 
 
 def describe(topology: str, count: int, **options: Any) -> Devices:
-  """Returns the first `count` devices of a TPU that is not there: programs compile for them.
+  """Returns the first `count` devices of an absent TPU: programs compile for them.
 
   Args:
     topology: its name for libtpu, such as "v5e:2x4".
@@ -138,7 +138,7 @@ def describe(topology: str, count: int, **options: Any) -> Devices:
 
   Raises:
     SettingError: the topology has too few devices.
-    VersionError: jax or libtpu is not installed, or of a version that was not tried.
+    VersionError: jax or libtpu is not installed, or has an untested version.
   """
   versions = installed.require("tpu")
   from jax.experimental import topologies
@@ -150,7 +150,7 @@ def describe(topology: str, count: int, **options: Any) -> Devices:
 
 
 def _by_host(devices):
-  """Returns devices host by host, those of one host in the order that they have."""
+  """Returns devices host by host, in each host's own order."""
   return sorted(devices, key=lambda device: device.process_index)
 
 

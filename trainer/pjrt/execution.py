@@ -29,7 +29,7 @@ for _bits in (8, 16, 32, 64):
 
 
 class Executable:
-  """A program that is compiled for devices.
+  """A program, compiled for devices.
 
   Args:
     code: the program.
@@ -38,10 +38,10 @@ class Executable:
 
   Attributes:
     program: the program.
-    compile_seconds: how long it took to compile or to load.
+    compile_seconds: the time to compile or load it.
 
   Raises:
-    SettingError: the program is for another number of devices, or says of its code what is not so.
+    SettingError: the program is for another number of devices, or does not match its code.
     ExecutionError: the code cannot be compiled.
   """
 
@@ -91,15 +91,15 @@ class Executable:
     inputs: Mapping[str, jax.Array],
     scalars: Mapping[str, np.generic],
   ) -> "Results":
-    """Starts the program. The values become its next values.
+    """Starts the program. Its results replace the values.
 
     Args:
-      values: has all variables of the program.
-      inputs: what `put_inputs` returned. They can be used again.
+      values: have all variables of the program.
+      inputs: the result of `put_inputs`, reusable.
       scalars: name → numpy scalar.
 
     Returns:
-      The results that are no variables' next values, which may not be there yet.
+      The results that are not next values of variables. They may not be complete yet.
 
     Raises:
       ExecutionError: this program or an earlier one has failed; the values are lost.
@@ -127,7 +127,7 @@ class Executable:
 
 @dataclasses.dataclass(frozen=True)
 class Results:
-  """Results of a program that is running, or has run.
+  """Results of a running or finished program.
 
   Attributes:
     arrays: by name.
@@ -155,11 +155,11 @@ def compile_program(code: program.Program, connected: devices_lib.Devices, dump:
 
   Args:
     code: the program.
-    connected: the devices, as many as the program has replicas; they need not be there.
+    connected: as many devices as the program has replicas; described devices suffice.
     dump: see `jaxlib_internals.compile_for`.
 
   Raises:
-    SettingError: the program says of its code what is not so.
+    SettingError: the program does not match its code.
     jax.errors.JaxRuntimeError: the code cannot be compiled.
   """
   with jaxlib_internals.context():
@@ -170,7 +170,7 @@ def compile_program(code: program.Program, connected: devices_lib.Devices, dump:
 
 
 def _check_types(code, arguments, results):
-  """Checks that the code takes and gives what the program says."""
+  """Checks that the code has the program's arguments and results."""
   for kind, declared, found in (
     ("arguments", code.arguments, arguments),
     ("results", code.results, results),

@@ -1,12 +1,12 @@
-"""Several processes that drive XLA devices together, one a host, as JAX has it.
+"""Several processes that drive XLA devices together, one per host, as in JAX.
 
     hosts = Hosts("a:8470", count=4, number=1, timeout=600, exchange=link.exchange)
     connected = devices.connect("cpu", 2, hosts)  # 8 devices, of which 2 are of this process
 
-jax's coordinator runs in the first process. The others find by it which devices there are, and how
-the CPUs reach each other (Gloo). It also ends all processes by SIGABRT once one is gone, and holds
-those up that end. Here the caller finds out who is gone, so jax hears nothing of it: it reaches the
-coordinator by a relay in its own process, which stays connected.
+jax's coordinator runs in the first process. From it the others learn the devices, and how the CPUs
+reach each other (Gloo). The coordinator would also end all processes by SIGABRT once one is gone,
+and delay processes that end. Here the caller detects lost processes, so jax must not: it reaches
+the coordinator through a relay in its own process, which stays connected.
 """
 
 import atexit
@@ -23,15 +23,15 @@ _ANSWER_SECONDS = 5.0
 
 @dataclasses.dataclass(frozen=True)
 class Hosts:
-  """The processes, and which one this is.
+  """The processes, and the number of this process.
 
   Attributes:
     coordinator: "host:port" of the first process, where jax's coordinator listens.
     count: the number of processes.
-    number: of this one.
-    timeout: how many seconds to wait for the others.
-    exchange: function of a small value, as JSON has them, that returns what all processes give, in
-      their order. All of them call it.
+    number: the number of this process.
+    timeout: seconds to wait for the others.
+    exchange: function of a small JSON value that returns the values of all processes, in order.
+      All processes call it.
   """
 
   coordinator: str
@@ -42,11 +42,11 @@ class Hosts:
 
 
 def join(hosts: Hosts) -> None:
-  """Joins the others; jax finds the devices of all of them afterwards. Call it before jax starts.
+  """Joins the others; jax then finds the devices of all. Call it before jax starts.
 
   Raises:
-    SettingError: jax was started before.
-    WorkerLostError: the others did not come in time.
+    SettingError: jax has started already.
+    WorkerLostError: others were missing after the timeout.
   """
   from trainer.pjrt import jaxlib_internals  # which imports jax
 
@@ -73,14 +73,14 @@ def join(hosts: Hosts) -> None:
       f"The hosts did not come together at {hosts.coordinator}: {errors.first_line(error)}. Start "
       "all of them again."
     ) from error
-  # After jax's own function, which is registered when jax is imported, and so called before it.
+  # Importing jax registers its own function; this one, registered later, runs before it.
   atexit.register(jaxlib_internals.forget_coordinator)
 
 
 def _relay(host, port):
   """Starts a relay to an address; returns the port at which it listens on this machine.
 
-  When the other side of a connection is gone, this side stays open. So jax's client neither fails
+  If the other side of a connection goes away, this side stays open. jax's client then neither fails
   nor aborts the process; it waits.
   """
   listener = socket.create_server(("127.0.0.1", 0))

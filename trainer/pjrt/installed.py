@@ -1,4 +1,4 @@
-"""Whether the jax that Octet's runtime was tried with is installed."""
+"""Checks that a tested version of jax is installed."""
 
 import importlib.metadata
 import os
@@ -9,7 +9,7 @@ from packaging import version
 from trainer import errors
 from trainer.cli import installation
 
-# Both ends were tried; setup.py declares them. Between versions, jaxlib's inner names may change.
+# Both ends were tested; setup.py declares them. jaxlib's inner names may change between versions.
 OLDEST, NEWEST = "0.8.1", "0.10.2"
 
 PACKAGES = ("jax", "jaxlib", "libtpu")
@@ -27,7 +27,7 @@ def require(
     version_of: returns the version of an installed package.
 
   Raises:
-    VersionError: one is not installed, or of a version that was not tried; or libtpu, of a TPU.
+    VersionError: jax, jaxlib or, for a TPU, libtpu is missing, or has an untested version.
   """
   found = versions(version_of)
   for name in PACKAGES:
@@ -46,7 +46,7 @@ def require(
 
 
 def versions(version_of: VersionOf = importlib.metadata.version) -> dict[str, str]:
-  """Returns the versions of those of PACKAGES that are installed, by name."""
+  """Returns the versions of the installed PACKAGES, by name."""
   found = {}
   for name in PACKAGES:
     try:
@@ -60,5 +60,5 @@ def versions(version_of: VersionOf = importlib.metadata.version) -> dict[str, st
 
 
 def command(platform: str) -> str:
-  """Returns the shell command that installs what a platform needs."""
+  """Returns the shell command that installs the packages for a platform."""
   return installation.command("tpu" if platform == "tpu" else "pjrt")

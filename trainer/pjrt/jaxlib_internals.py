@@ -1,7 +1,7 @@
-"""The inner names of jax and jaxlib that Octet uses; no other file has any.
+"""The inner names of jax and jaxlib that Octet uses; no other file uses any.
 
-A compiled program of several replicas whose code comes from elsewhere is no public feature of jax.
-So the extra `pjrt` pins jax's version, see `installed`. Import this file only after
+jax has no public way to run a compiled program of several replicas with code from elsewhere. The
+extra `pjrt` therefore pins jax's version, see `installed`. Import this file only after
 `installed.require()`.
 """
 
@@ -28,7 +28,7 @@ def stablehlo_of_hlo(hlo: bytes) -> bytes:
 
 
 def portable_artifact(module: Any) -> bytes:
-  """Returns a module in a form that later versions of jaxlib read, and those of 12 weeks before."""
+  """Returns a module in a form for later versions of jaxlib, and versions of 12 weeks before."""
   oldest = stablehlo.get_version_from_compatibility_requirement(
     stablehlo.StablehloCompatibilityRequirement.WEEK_12
   )
@@ -49,8 +49,8 @@ def parse_stablehlo(code: bytes) -> Any:
 
 
 def _without_copies(module):
-  """Removes mhlo.copy, which TensorFlow writes and jaxlib does not know; it changes no value."""
-  # Erased after the walk: an operation must not be erased while the walk is at it.
+  """Removes mhlo.copy, which TensorFlow writes and jaxlib lacks; values do not change."""
+  # Erase after the walk: a walk must not erase the operation that it visits.
   copies = []
 
   def visit(operation):
@@ -72,7 +72,7 @@ def types_of(module: Any) -> tuple[list[str], list[str]]:
 
 
 def donate(module: Any, aliases: Iterable[tuple[int, int]]) -> None:
-  """Has results take the memory of arguments, as variables do that are updated in place.
+  """Makes results reuse the memory of arguments, for variables that are updated in place.
 
   Args:
     module: the module; it changes.
@@ -109,8 +109,8 @@ def _argument_attributes(function, count):
   return [ir.DictAttr.get({}) for _ in range(count)]
 
 
-# The TPU's compiler puts buffers at addresses after it has ordered the instructions. Since libtpu
-# 0.0.42 it prefers a quick way, by which the same instructions take up to a quarter more memory.
+# The TPU's compiler assigns addresses after it has ordered the instructions. Since libtpu 0.0.42 it
+# prefers a faster way, with which the same instructions take up to a quarter more memory.
 _PACKED = (("xla_tpu_buffer_assignment_enable_fast_merge_fallback", False),)
 
 
@@ -137,11 +137,11 @@ def compile_for(module: Any, devices: Sequence[Any], dump: str = "") -> Any:
 
   Args:
     module: the module.
-    devices: the devices. Where they are those of a described topology, the executable cannot run.
+    devices: the devices. With described devices, the executable cannot run.
     dump: a folder into which the compiler writes the program and its buffers; "" for none.
 
   Raises:
-    jax.errors.JaxRuntimeError: XLA cannot compile it.
+    jax.errors.JaxRuntimeError: XLA cannot compile the module.
   """
   client = devices[0].client
   is_described = isinstance(client, _jax.CompileOnlyPyClient)
@@ -172,7 +172,7 @@ def load(compiled: bytes, devices: Sequence[Any]) -> Any:
   """Returns the loaded executable of a compiled form.
 
   Raises:
-    jax.errors.JaxRuntimeError: it is not one of these devices and this jaxlib.
+    jax.errors.JaxRuntimeError: the form is not for these devices and this jaxlib.
   """
   return devices[0].client.deserialize_executable(
     compiled, _device_list(devices), _options(devices)
@@ -186,7 +186,7 @@ def put(
 
   Args:
     values: a contiguous array for each device.
-    shape: of the whole array, whose parts on the devices they are.
+    shape: of the whole array; the values are its parts on the devices.
     sharding: of the whole array.
     devices: of this process.
   """
@@ -196,14 +196,14 @@ def put(
     values,
     list(devices),
     True,
-    # The default takes the memory of the numpy arrays, which a program must not overwrite when the
-    # value is donated to it.
+    # By default jax keeps the memory of the numpy arrays, and a program to which the value is
+    # donated would overwrite it.
     host_buffer_semantics=xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL,
   )
 
 
 def result_handler(shape: Sequence[int], dtype: Any, sharding: Any) -> Any:
-  """Returns what makes an array of one result of `execute`."""
+  """Returns a function that makes an array from one result of `execute`."""
   return xla_client.array_result_handler(
     jax.core.ShapedArray(tuple(shape), np.dtype(dtype)), sharding, True, True
   )
@@ -212,26 +212,26 @@ def result_handler(shape: Sequence[int], dtype: Any, sharding: Any) -> Any:
 def execute(
   executable: Any, arguments: Sequence[jax.Array], handlers: Sequence[Any]
 ) -> list[jax.Array]:
-  """Starts an executable on all its devices; returns its results, which may not be there yet.
+  """Starts an executable on all its devices; returns its results, perhaps before they exist.
 
   Args:
     executable: a loaded executable.
-    arguments: an array for each argument, with a part on each device.
-    handlers: a `result_handler` for each result.
+    arguments: one array per argument, with a part on each device.
+    handlers: one `result_handler` per result.
 
   Raises:
-    jax.errors.JaxRuntimeError: it could not start.
+    jax.errors.JaxRuntimeError: the executable could not start.
   """
   return executable.execute_sharded(arguments).consume_with_handlers(handlers)
 
 
-# Seconds without a word of a process, after which jax's coordinator would end all of them. Octet
-# finds out within seconds who is gone, see `hosts`.
+# jax's coordinator would end all processes after this silence of one process. Octet detects lost
+# processes within seconds, see `hosts`.
 _SILENCE_SECONDS = 24 * 3600
 
 
 def has_started() -> bool:
-  """Returns whether jax has found its devices, after which no other process can be joined."""
+  """Returns whether jax has found its devices; after that, no other process can join."""
   return xla_bridge.backends_are_initialized()
 
 
@@ -248,18 +248,18 @@ def serve_coordinator(address: str, processes: int) -> None:
 
 
 def join_coordinator(address: str, processes: int, number: int, seconds: int) -> None:
-  """Has jax find the devices of all processes.
+  """Makes jax find the devices of all processes.
 
-  jax.distributed.initialize would also listen for SIGTERM, which is a training's own.
+  jax.distributed.initialize would also listen for SIGTERM, which belongs to the training.
 
   Args:
-    address: of the coordinator.
-    processes: how many there are.
-    number: of this one.
-    seconds: how long to wait for the others.
+    address: the coordinator's address.
+    processes: the number of processes.
+    number: the number of this process.
+    seconds: time to wait for the others.
 
   Raises:
-    jax.errors.JaxRuntimeError: the others did not come.
+    jax.errors.JaxRuntimeError: others were missing.
   """
   state = distributed.global_state
   state.client = _jax.get_distributed_runtime_client(
@@ -279,7 +279,7 @@ def forget_coordinator() -> None:
   state = distributed.global_state
   for each in (state.client, state.service):
     if each is not None:
-      # jax would wait here until the others end, too. A coordinator that is destroyed aborts the
-      # processes that are connected; one whose process is gone does not, see `hosts`.
+      # jax would wait here until the others end, too. A destroyed coordinator aborts the connected
+      # processes; a coordinator whose process is gone does not, see `hosts`.
       ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
   state.client = state.service = None

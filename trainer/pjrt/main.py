@@ -3,9 +3,9 @@
 python -m trainer.pjrt out/program                 on XLA devices of the CPU
 python -m trainer.pjrt out/program --platform=gpu  on a GPU, by jax's CUDA plug-in
 
-It compiles the program, or loads its compiled form; runs it with the values and the input of the
-folder; prints the time of each run and what the last one gave; and, where the folder says what the
-first run gives, compares. The exit status is 1 where they differ.
+The command compiles the program, or loads its compiled form, runs it with the values and the input
+of the folder, prints the time of each run and the results of the last run, and compares the first
+run with the folder's expected results, if any. The exit status is 1 if they differ.
 """
 
 import time
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
   """Runs the program of a folder; returns the exit status.
 
   Raises:
-    SettingError: not one folder was given, it has no program, or the devices do not fit it.
+    SettingError: there is not exactly one folder, it has no program, or the devices do not fit.
     FileDamagedError: a file of the folder is damaged.
     ExecutionError: the program cannot be compiled, or failed.
   """

@@ -1,4 +1,4 @@
-"""A program for XLA devices, as a value: its code, and what it takes and gives.
+"""A program for XLA devices, as a value: its code, arguments and results.
 
 Each replica runs the whole program on its own device. Variables stay on the devices from one
 program to the next: a program takes them as arguments, and its results are their next values, in
@@ -15,8 +15,8 @@ import numpy as np
 
 from trainer import errors
 
-# Names of scalars in programs of many steps: which place of the input comes first, and how many
-# steps to do. No variable has a colon in its name.
+# Names of scalars in programs of many steps: the first place of the input, and the number of steps.
+# No variable has a colon in its name.
 FIRST, COUNT = ":first", ":count"
 
 
@@ -34,10 +34,10 @@ class Argument:
   """An argument of a program.
 
   Attributes:
-    name: that of the variable, of the input or of the scalar.
+    name: the name of the variable, the input or the scalar.
     shape: on one device.
     dtype: numpy's name of it, or "bfloat16".
-    role: what it is.
+    role: its kind.
   """
 
   name: str
@@ -61,10 +61,10 @@ class Result:
   """A result of a program.
 
   Attributes:
-    name: that of the variable whose next value it is, or any other.
+    name: the name of the updated variable, or any other name.
     shape: on one device.
     dtype: as of an Argument.
-    updates: whether it is the next value of the variable of its name, in the variable's memory.
+    updates: whether it is the next value of the variable with its name, in the variable's memory.
   """
 
   name: str
@@ -79,7 +79,7 @@ class Program:
 
   Attributes:
     code: StableHLO, a portable artifact; see `jaxlib_internals.stablehlo_of_hlo`. b"" before the
-      program is lowered: only a compiled form can be loaded then.
+      program is lowered: then only a compiled form can be loaded.
     arguments: in the code's order.
     results: in the code's order.
     replicas: the number of devices that run it together.
@@ -117,7 +117,7 @@ class Program:
 
   @property
   def aliases(self) -> list[tuple[int, int]]:
-    """Pairs (number of a result, number of the argument whose memory it takes)."""
+    """Pairs (number of a result, number of the argument whose memory it reuses)."""
     positions = {argument.name: index for index, argument in enumerate(self.arguments)}
     return [
       (index, positions[result.name]) for index, result in enumerate(self.results) if result.updates
@@ -135,12 +135,12 @@ class Program:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """What a program is made of. Where its compiled form is found, it is never lowered.
+  """The source of a program. If its compiled form is found, it is never lowered.
 
   Attributes:
-    signature: the program, which need not have code yet.
-    digest: programs of the same digest have the same code.
-    versions: of what makes the code, name → text.
+    signature: the program, perhaps without code.
+    digest: programs with the same digest have the same code.
+    versions: versions of the tools that make the code, name → text.
     lower: returns the program with its code.
   """
 

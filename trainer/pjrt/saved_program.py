@@ -1,20 +1,20 @@
-"""A program in a folder, which runs where there is jax alone.
+"""A program in a folder, which runs with jax alone.
 
     saved_program.write("out/program", program, values, inputs)
     saved = saved_program.read("out/program")
     saved.program, saved.values, saved.inputs, saved.expected
 
-| file                  | what                                                                     |
+| file                  | content                                                                  |
 |-----------------------|--------------------------------------------------------------------------|
 | program.json          | arguments, results, replicas, versions, and the checksum of each file    |
 | program.stablehlo     | the code, a portable artifact                                            |
 | values.npz            | if there are any: a value for each variable and scalar                   |
 | inputs.npz            | if there are any: a value for each input, [replicas, ...]                |
-| expected.npz          | if there are any: what the first run gives, of variables and results     |
+| expected.npz          | if known: the variables and results of the first run                     |
 | compiled/             | compiled forms of the program, see `compiled_forms`                      |
 
-The folder appears complete or not at all; a compiled form, which a run may add, too. A compiled
-form is machine code: run a program only if you trust whoever wrote its folder.
+The folder, and each compiled form that a run adds, appears completely or not at all. A compiled
+form is machine code: run a program only if you trust the author of its folder.
 """
 
 import dataclasses
@@ -47,16 +47,16 @@ _FORM = {
 
 @dataclasses.dataclass(frozen=True)
 class SavedProgram:
-  """What a folder has.
+  """The content of a folder.
 
   Attributes:
     folder: the folder.
     program: the program.
-    versions: of Octet and of what made the program.
-    values: of variables and scalars, by name, as of `program.whole_shape`; {} if there are none.
-    inputs: of the inputs; {} if there are none.
-    expected: what the first run of the values with the inputs gives; {} if it is not known. For a
-      variable as in values, for another result [replicas, ...].
+    versions: of Octet and of the tools that made the program.
+    values: of variables and scalars, by name, in the form of `program.whole_shape`; {} if none.
+    inputs: of the inputs; {} if none.
+    expected: the results of the first run; {} if unknown. A variable has the form of values,
+      another result [replicas, ...].
   """
 
   folder: pathlib.Path
@@ -73,10 +73,10 @@ class SavedProgram:
       key: see `devices.Devices.key`.
 
     Returns:
-      (form, why): the form, or None and why there is none that can be used.
+      (form, why): the form, or None and why there is no usable form.
 
     Raises:
-      FileDamagedError: it is there and damaged.
+      FileDamagedError: the form is damaged.
     """
     return self._compiled.find(self._digest, key)
 
@@ -84,7 +84,7 @@ class SavedProgram:
     """Adds a compiled form to the folder.
 
     Raises:
-      OutputError: it cannot be written.
+      OutputError: the form cannot be written.
     """
     self._compiled.add(self._digest, key, form)
 
@@ -109,16 +109,16 @@ def write(
   """Writes a program.
 
   Args:
-    folder: which must not be there yet.
+    folder: must not exist yet.
     what: the program.
     values: see SavedProgram.
     inputs: see SavedProgram.
     expected: see SavedProgram.
-    versions: of what made the program; Octet's is added.
+    versions: of the tools that made the program; Octet's is added.
 
   Raises:
-    SettingError: the folder is there, or a value does not fit the program.
-    OutputError: it cannot be written.
+    SettingError: the folder exists, or a value does not fit the program.
+    OutputError: the program cannot be written.
   """
   folder = pathlib.Path(folder)
   if folder.exists():
@@ -154,8 +154,8 @@ def read(folder: str | os.PathLike) -> SavedProgram:
   """Reads a program.
 
   Raises:
-    SettingError: the folder has none, or one of a later Octet.
-    FileDamagedError: a file of it is missing, cut short or changed.
+    SettingError: the folder has no program, or a program of a later Octet.
+    FileDamagedError: a file of the folder is missing, cut short or changed.
   """
   folder = pathlib.Path(folder)
   path = str(folder / _PROGRAM)
@@ -198,7 +198,7 @@ def _spec(record):
 
 
 def _check(what, kept, source):
-  """Checks that values and inputs are those of the program."""
+  """Checks that values and inputs fit the program."""
   if "values" in kept:
     scalars = what.of_roles(program.Role.SCALAR)
     program.check_values((*what.variables, *scalars), what.replicas, kept["values"], source)
@@ -209,8 +209,8 @@ def _check(what, kept, source):
 
 def _npz(arrays):
   file = io.BytesIO()
-  # Without compression, which takes long and saves little of weights. Names may be those of
-  # np.savez's own arguments, so that the arrays get numbers, and the names are an array too.
+  # Without compression, which is slow and saves little for weights. The arrays get numbers, and
+  # their names are one more array, because a name may be an argument of np.savez.
   names = np.array(list(arrays))
   np.savez(file, names, *(np.asarray(array) for array in arrays.values()))
   return file.getvalue()
@@ -233,7 +233,7 @@ def _arrays(path, content, what):
 
 
 def _checked(path, sha256, remedy):
-  """Returns the content of a file that has a checksum."""
+  """Returns the content of a file with a checksum."""
   try:
     content = path.read_bytes()
   except OSError as error:

@@ -1,10 +1,10 @@
-"""Whether this machine has a TPU that PJRT can drive, and its devices.
+"""Finds a TPU that PJRT can drive on this machine, and its devices.
 
-signs()    "4 TPU chips on the PCI bus", or "" where there is no TPU
+signs()    "4 TPU chips on the PCI bus", or "" without a TPU
 problem()  why a run could not use it, or ""
 find(jax)  the devices
 
-Only `find` starts jax: to import it takes a second, of which a run on a CPU should know nothing.
+Only `find` starts jax: importing it takes a second, which a run on a CPU should not pay.
 """
 
 import glob
@@ -16,19 +16,19 @@ from typing import Any
 from trainer import errors
 from trainer.pjrt import installed
 
-# jax counts the chips in this way (jax/_src/hardware_utils.py of 0.8.1 to 0.10.2): PCI functions of
-# Google's vendor number with one of these device numbers. The vendor number alone is also that of
-# the network card and the disks of every machine of Compute Engine.
+# jax counts chips this way (jax/_src/hardware_utils.py of 0.8.1 to 0.10.2): PCI functions with
+# Google's vendor number and one of these device numbers. The vendor number alone also belongs to
+# the network card and disks of every machine of Compute Engine.
 PCI_VENDOR = "0x1ae0"
 PCI_DEVICES = frozenset({"0x0027", "0x0056", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076"})
 _PCI = "/sys/bus/pci/devices/*/vendor"
 
-# The device files of chips, up to v4 and from v5e on: for a container that hides the PCI bus, and
-# for chips that are not in the list yet.
+# The device files of chips, up to v4 and from v5e on, for containers that hide the PCI bus and
+# chips that are missing in the list.
 _ACCEL, _VFIO = "/dev/accel[0-9]*", "/dev/vfio/[0-9]*"
 
-# A TPU VM, or a container for its chips, sets these. They are no sign by themselves: who works with
-# gcloud has TPU_NAME on a laptop. But without one, /dev/vfio may be of any device.
+# A TPU VM, or a container for its chips, sets these. They prove nothing alone: users of gcloud have
+# TPU_NAME on a laptop. But without any of them, /dev/vfio may belong to any device.
 _VARIABLES = ("TPU_ACCELERATOR_TYPE", "TPU_WORKER_ID", "TPU_NAME", "JAX_FORCE_TPU_INIT")
 
 # What jax starts: the list that `import jax` makes where it finds chips.
@@ -38,7 +38,7 @@ _NO_SIGN = "looked for chips on the PCI bus, /dev/accel*, /dev/vfio/*"
 
 
 def signs() -> str:
-  """Returns what shows that this machine has a TPU, or ""."""
+  """Returns the evidence that this machine has a TPU, or ""."""
   if count := sum(_is_chip(vendor) for vendor in glob.glob(_PCI)):
     return f"{count} TPU chip{'s' * (count > 1)} on the PCI bus"
   files = glob.glob(_ACCEL) + (glob.glob(_VFIO) if _variables() else [])
@@ -46,7 +46,7 @@ def signs() -> str:
 
 
 def problem() -> str:
-  """Returns why a run cannot use a TPU, as far as is known before jax starts; or ""."""
+  """Returns why a run cannot use a TPU, as far as it is known before jax starts; or ""."""
   try:
     installed.require("tpu")
   except errors.VersionError as error:
@@ -58,7 +58,7 @@ def require() -> dict[str, str]:
   """Returns the versions of jax and jaxlib, by name.
 
   Raises:
-    VersionError: they or libtpu are not installed, or of a version that was not tried.
+    VersionError: jax, jaxlib or libtpu is missing, or has an untested version.
   """
   try:
     return installed.require("tpu")
@@ -73,17 +73,16 @@ def find(jax: Any) -> list[Any]:
     jax: the module.
 
   Raises:
-    SettingError: there is no TPU, it is in use by another process, or jax was told or started
+    SettingError: there is no TPU, another process uses it, or jax was configured or started
       without it.
   """
   platforms = jax.config.jax_platforms
   if sentence := _left_out(platforms):
     raise errors.SettingError(sentence)
-  # libtpu would look for a TPU VM's settings and print several lines of what it lacks.
+  # libtpu would look for a TPU VM's settings and print several lines about missing ones.
   if not signs() and not _variables() and not glob.glob(_VFIO):
     raise errors.SettingError(_none(_NO_SIGN))
-  # Without a list, jax would start each plug-in that is there, and would only note that libtpu
-  # failed.
+  # Without a list, jax would start every plug-in, and only log that libtpu failed.
   if not platforms:
     jax.config.update("jax_platforms", PLATFORMS)
   try:
@@ -94,7 +93,7 @@ def find(jax: Any) -> list[Any]:
 
 
 def failure(text: str) -> str:
-  """Returns the sentence for what jax says where it cannot give the devices of a TPU."""
+  """Returns the sentence for jax's error about the devices of a TPU."""
   if "already in use" in text or "lockfile" in text:
     return (
       "The TPU is in use by another process, and libtpu gives it to one at a time: end that "
@@ -122,7 +121,7 @@ def _none(reason):
 
 
 def _left_out(platforms):
-  """Returns a sentence where jax is told to start platforms without the TPU, otherwise ""."""
+  """Returns a sentence if jax is configured to leave the TPU out, otherwise ""."""
   if not platforms or "tpu" in platforms.split(","):
     return ""
   return (
