@@ -6,6 +6,7 @@ layers trained at half the speed.
 """
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -16,15 +17,15 @@ from trainer.internals import patches, tensorflow_internals
 # The most entries of a variable that is updated so; of a larger one, threads share the work well.
 _LARGEST = 1 << 14
 
-# Graph → {name of the tensor: rate}: the learning rates of the newest apply_gradients, which are
-# the same for all of its variables. To compute one takes as long as the update of a bias.
-_rates: weakref.WeakKeyDictionary[Any, dict[Any, tf.Tensor]] = weakref.WeakKeyDictionary()
+# Graph → {names of the tensors that it is computed from: scalar}: what the newest apply_gradients
+# needs for each variable alike. To compute it again takes as long as the update of a bias.
+_scalars: weakref.WeakKeyDictionary[Any, dict[Any, tf.Tensor]] = weakref.WeakKeyDictionary()
 
 
 @patches.replaces(*tensorflow_internals.PREPARE_ADAM)
 def _prepare(original, self):
   # This apply_gradients comes after what the last one made of beta1_power and beta2_power.
-  _rates.pop(tf.compat.v1.get_default_graph(), None)
+  _scalars.pop(tf.compat.v1.get_default_graph(), None)
   return original(self)
 
 
@@ -56,11 +57,10 @@ def _apply_adam(
   def value(handle: tf.Tensor) -> tf.Tensor:
     return tf.raw_ops.ReadVariableOp(resource=handle, dtype=grad.dtype)
 
-  one = tf.ones([], grad.dtype)
   first = value(m)
-  first += (grad - first) * (one - beta1)
+  first += (grad - first) * _once(lambda: 1 - beta1, beta1)
   second = value(v)
-  second += (tf.square(grad) - second) * (one - beta2)
+  second += (tf.square(grad) - second) * _once(lambda: 1 - beta2, beta2)
   change = first * _rate(lr, beta1_power, beta2_power) / (tf.sqrt(second) + epsilon)
   return tf.group(
     tf.raw_ops.AssignVariableOp(resource=m, value=first),
@@ -72,15 +72,21 @@ def _apply_adam(
 
 def _rate(lr: Any, beta1_power: Any, beta2_power: Any) -> tf.Tensor:
   """The learning rate of a step, lr * sqrt(1 - beta2^t) / (1 - beta1^t)."""
-  rates = _rates.setdefault(tf.compat.v1.get_default_graph(), {})
-  key = tuple(_source(tensor) for tensor in (lr, beta1_power, beta2_power))
-  if key not in rates:
-    one = tf.ones([], lr.dtype)
-    rates[key] = lr * tf.sqrt(one - beta2_power) / (one - beta1_power)
-  return rates[key]
+  return _once(
+    lambda: lr * tf.sqrt(1 - beta2_power) / (1 - beta1_power), lr, beta1_power, beta2_power
+  )
 
 
-def _source(tensor: tf.Tensor) -> str:
+def _once(make: Callable[[], tf.Tensor], *sources: tf.Tensor) -> tf.Tensor:
+  """What `make` computes from scalars, once in an apply_gradients."""
+  scalars = _scalars.setdefault(tf.compat.v1.get_default_graph(), {})
+  key = tuple(_name(source) for source in sources)
+  if key not in scalars:
+    scalars[key] = make()
+  return scalars[key]
+
+
+def _name(tensor: tf.Tensor) -> str:
   """The name of the variable's handle that a tensor is read from, or of the tensor itself."""
   reads = tensor.op.type == "ReadVariableOp"
   return (tensor.op.inputs[0] if reads else tensor).name
