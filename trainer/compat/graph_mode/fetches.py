@@ -1,7 +1,8 @@
-"""What hooks fetch from a training step, brought to the host by the step's host_call.
+"""Brings what hooks fetch from a step to the host, with the step's host_call or eval_metrics.
 
-A hook asks for tensors, or for names of them, as it would ask a session. They are added to what the
-host_call hands to the host, where each is kept in a variable that the hook reads after a loop.
+A hook asks for tensors, or for their names, as it would ask a session. A training step hands them
+to the host_call, which keeps each in a variable; the hook reads the variable after a loop. An
+evaluation step hands them to metric_fn, which calls the hook with each batch.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,11 +18,11 @@ v1 = tf.compat.v1
 
 
 class Fetched:
-  """A tensor of the step; after a loop, its value in the last step of the last replica.
+  """A fetched tensor. Its value is that of the last replica in the last step of a loop.
 
   Args:
     what: a tensor; or an operation, which has no value.
-    changes: whether it is fetched for what it changes: the step runs it for no one else.
+    changes: whether the step runs operations that change variables for this fetch alone.
 
   Attributes:
     tensor: the tensor, or None.
@@ -35,7 +36,7 @@ class Fetched:
     self._given: Any = None
 
   def keep(self, rows: tf.Tensor) -> None:
-    """Keeps the values that the replicas gave; called while the host's part is traced."""
+    """Adds the assignment of the replicas' values to the host's part, which is being traced."""
     if self._kept is None:
       with tf.init_scope():
         zero = tf.zeros([size or 0 for size in rows.shape], self.tensor.dtype)
@@ -45,25 +46,25 @@ class Fetched:
           shape=tf.TensorShape(None),
           experimental_enable_variable_lifting=False,
         )
-    # All rows: to take one of them out is five operations of each step of a light loop, where the
-    # assignment is one.
+    # All replicas' rows. To take the last row here would be five operations more in each step;
+    # `value` takes it when a hook asks.
     self._kept.assign(rows)
 
   def give(self, value: Any) -> None:
-    """Sets the value, where it comes with a batch of an evaluation."""
+    """Sets the value, which an evaluation has for each batch."""
     self._given = value
 
   def value(self) -> Any:
-    """As a numpy value."""
+    """Returns the value, as NumPy's."""
     return self._given if self._kept is None else self._kept.numpy()[-1]
 
 
 class Step:
-  """The step that is traced, as hooks see it.
+  """The step that is being traced, of which hooks ask tensors.
 
   Attributes:
-    fetched: what they asked for.
-    global_step: its variable.
+    fetched: what the hooks asked for.
+    global_step: the variable that counts the steps.
 
   Args:
     spec: the program's spec.
@@ -100,7 +101,7 @@ class Step:
         found = self._graph.as_graph_element(full)
       except (KeyError, ValueError):
         continue
-      # LoggingTensorHook and its like call a tensor by the name of its operation.
+      # Programs give LoggingTensorHook the name of an operation, and mean its first output.
       return found.outputs[0] if isinstance(found, tf.Operation) and found.outputs else found
     if name in ("loss", "loss:0"):
       return self._loss
@@ -111,7 +112,7 @@ class Step:
 
 
 class GivenHooks:
-  """The hooks that train or evaluate was given: one set for all replicas.
+  """The hooks that the program gave to train or evaluate. All replicas share them.
 
   Args:
     hooks: hooks of Octet.
@@ -125,7 +126,7 @@ class GivenHooks:
     self._fetched: list[Fetched] = []
 
   def attach(self, step: Step) -> None:
-    """Lets them ask for tensors of a step, once for all of its replicas."""
+    """Lets the hooks ask for tensors, on the first replica that is traced in a graph."""
     graph = v1.get_default_graph()
     if self._graph is not graph:
       for hook in self.hooks:
@@ -138,13 +139,13 @@ class GivenHooks:
 def attach_to_host_call(
   host_call: Any, own_hooks: list[Any], train_hooks: GivenHooks, made: Any
 ) -> tuple[Any, list[Any]]:
-  """Adds to a host_call what hooks fetch.
+  """Adds the tensors that hooks fetch to a host_call.
 
   Args:
     host_call: that of the spec, or None.
     own_hooks: the hooks of the spec.
-    train_hooks: those that Estimator.train was given.
-    made: the program's spec, whose loss hooks know by its name.
+    train_hooks: the hooks that the program gave to Estimator.train.
+    made: the program's spec. Hooks may fetch its loss by the name "loss".
 
   Returns:
     (host_call or None, the spec's hooks as Octet takes them).
@@ -162,12 +163,12 @@ def attach_to_host_call(
 def attach_to_eval_metrics(
   eval_metrics: Any, own_hooks: list[Any], given_hooks: GivenHooks, made: Any, batch: Any
 ) -> tuple[Any, list[Any]]:
-  """Adds to eval_metrics what hooks of an evaluation fetch; they are told of each batch.
+  """Adds the tensors that hooks of an evaluation fetch to eval_metrics, and calls them each batch.
 
   Args:
     eval_metrics: (metric_fn, dict or list of tensors), or None.
     own_hooks: the hooks of the spec.
-    given_hooks: those that Estimator.evaluate was given.
+    given_hooks: the hooks that the program gave to Estimator.evaluate.
     made: the program's spec.
     batch: the number of examples of the batch.
 
@@ -184,7 +185,7 @@ def attach_to_eval_metrics(
     return eval_metrics, adapted
   fn, given = eval_metrics or (dict, {})
   tensors = _by_name(given, "metrics")
-  # What reaches the host has an entry for each example.
+  # Octet cuts off the rows of padded examples, so every tensor has a row for each example.
   rows = {
     f"hook/{i}/{j}": tf.repeat(fetched.tensor[tf.newaxis], batch, 0)
     for i, hook in enumerate(watching)

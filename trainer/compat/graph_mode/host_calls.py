@@ -1,6 +1,7 @@
-"""host_calls of programs: variables that they make stay, as those of tf.metrics, which count.
+"""Keeps the variables that a program's host_call makes, such as those of tf.metrics.
 
-A host_call is traced anew wherever a loop is, and what it makes has to be what it made before.
+Octet traces a host_call once for each loop. Each trace has to get the variables of the first one:
+a metric would otherwise begin to count anew.
 """
 
 import collections
@@ -12,12 +13,12 @@ import tensorflow as tf
 
 v1 = tf.compat.v1
 
-# By reference to a variable, the function that returns its initial value.
+# Reference to a variable → function that returns its initial value.
 _initial_values: dict[Any, Callable] = {}
 
 
 def keeping_variables(host_call: Any) -> Any:
-  """A host_call (fn, tensors), or None, whose function finds the variables of its first call."""
+  """Wraps a host_call (fn, tensors) so that each call gets the variables of the first one."""
   if host_call is None:
     return None
   fn, tensors = host_call

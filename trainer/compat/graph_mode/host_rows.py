@@ -1,4 +1,9 @@
-"""Tensors of a step on their way to the host, with an entry for each example of the batch."""
+"""Gives tensors of an evaluation step an entry for each example, so that they can reach the host.
+
+Octet gathers the eval_metrics of all cores, joins them along the batch and drops the entries of
+padded examples. So every tensor that a metric needs gets a first axis of the batch's size on the
+core, and its former shape again on the host.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,24 +12,24 @@ import tensorflow as tf
 
 
 class Sent:
-  """A tensor of each core, whole.
+  """Finds the tensor of each core in what the host has gathered.
 
   Args:
-    key: its name on the way.
-    size: the examples of a core; None where a core's batch has any number of them, and there is one
-      core.
-    restore: makes of a core's rows the tensor as it was.
+    key: the name of the gathered rows.
+    size: the number of examples of a core. None if it is not known when the step is traced: then
+      there is one core.
+    restore: function of a core's rows that returns the tensor in its former shape.
   """
 
   def __init__(self, key: str, size: int | None, restore: Callable):
     self._key, self._size, self._restore = key, size, restore
 
   def cores(self, gathered: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
-    """How many cores have sent it; None where there is one."""
+    """Returns the number of cores that have sent the tensor; None for one core."""
     return None if self._size is None else tf.shape(gathered[self._key])[0] // self._size
 
   def of_core(self, gathered: Mapping[str, tf.Tensor], core: Any) -> tf.Tensor:
-    """The tensor of one of them."""
+    """Returns the tensor of one core."""
     rows = gathered[self._key]
     if self._size is not None:
       shape = [self._size, *rows.shape[1:]]
@@ -33,15 +38,15 @@ class Sent:
 
 
 def send(key: str, tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Sent]:
-  """Makes a tensor of any shape one that can be sent.
+  """Gives a tensor of any shape a row for each example.
 
   Args:
-    key: its name on the way.
-    tensor: it.
+    key: the name of the rows.
+    tensor: the tensor.
     batch: the number of examples: an int, or a tensor.
 
   Returns:
-    (what is sent, how it is restored).
+    (rows, sent): the rows, and the Sent that finds the tensor in them.
   """
   size = batch if isinstance(batch, int) else None
   shape = tensor.shape
@@ -50,6 +55,8 @@ def send(key: str, tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Sent]:
   if shape.is_fully_defined():
     return tf.repeat(tensor[tf.newaxis], batch, 0), Sent(key, size, lambda rows: rows[0])
 
+  # A tensor whose size differs from core to core cannot be repeated and joined.
+  # It goes as a string.
   def restore(rows: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(tf.io.parse_tensor(rows[0], tensor.dtype), shape)
 
@@ -57,17 +64,17 @@ def send(key: str, tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Sent]:
 
 
 def _first_of(text: tf.Tensor, batch: Any) -> tf.Tensor:
-  """A text as that of the first example; those of all others are empty."""
+  """Returns strings, one for each example: the text for the first, and empty ones."""
   return tf.concat([[text], tf.fill([batch - 1], "")], 0)
 
 
 def by_example(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:
-  """A tensor with an entry for each example, and a function that makes of many the tensor again.
+  """Returns (rows, restore): a row for each example, and a function that undoes it on the host.
 
-  A scalar, as of a batch's mean, becomes the value of each example, and so does a single row, which
-  is how programs made a scalar one that a TPU could send; several rows for an example, as of its
-  words, become one row of them. Rows whose number is not known before, as those of a mask, are sent
-  in one piece.
+  - A scalar, such as a batch's mean, becomes the value of each example. So does a single row:
+    programs wrote one because a TPU could not send a scalar.
+  - Several rows for each example, such as those of its words, become one row.
+  - Rows whose number is unknown when the step is traced, such as those of a mask, become a string.
   """
   if tensor.shape.rank == 0:
     return tf.fill([batch], tensor), lambda gathered: gathered
@@ -86,7 +93,7 @@ def by_example(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:
 
 
 def _as_one_string(tensor: tf.Tensor, batch: int) -> tuple[tf.Tensor, Callable]:
-  """A tensor with any number of rows as the string of the first example; all others are empty."""
+  """Returns the first example's string, which has the tensor, and a function that joins tensors."""
   dtype, shape = tensor.dtype, tensor.shape.as_list()
 
   def restore(gathered: tf.Tensor) -> tf.Tensor:

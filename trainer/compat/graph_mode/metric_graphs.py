@@ -8,9 +8,9 @@
       "total": (total, total.assign_add(tf.reduce_sum(y))),
     }
 
-What depends on such a value or variable is copied from the graph of the model_fn to the host. What
-it needs of the batch is sent there: on several cores, a variable is updated with the share of each
-of them in turn. Values are computed after that.
+The host gets a copy of each operation that depends on such a value or variable. The step sends the
+tensors of the batch that those operations need. With several cores, the host updates a variable
+with the share of each core in turn. It computes the values after all updates.
 """
 
 import itertools
@@ -28,17 +28,17 @@ v1 = tf.compat.v1
 
 
 class MetricGraph:
-  """Entries of eval_metric_ops that are no metrics of Keras.
+  """The entries of eval_metric_ops that are pairs of tensors.
 
   Args:
-    metrics: name → (value, update_op): those of one of tf.metrics's functions, or computed of such
-      or of variables of the program's own.
-    pairs: what functions of tf.metrics returned in this model_fn, (value, update_op) each.
+    metrics: name → (value, update_op). Both come from functions of tf.metrics or from variables of
+      the program, directly or computed.
+    pairs: (value, update_op) of each function of tf.metrics that this model_fn has called.
     batch: the number of examples: an int, or a tensor.
 
   Attributes:
-    needs: which of the pairs, by their indices.
-    tensors: what has to reach the host, by name, with an entry for each example.
+    needs: the indices of the pairs that the metrics are computed from.
+    tensors: name → tensor that the step sends to the host, with a row for each example.
 
   Raises:
     SpecError: a metric is something else.
@@ -50,16 +50,19 @@ class MetricGraph:
     self._batch = batch
     self._store = variable_store.current()
     self._values = {name: _value(name, metric) for name, metric in metrics.items()}
-    # By the name of an operation, (index of its pair, place in it).
+    # Name of an operation → (index of its pair, place in the pair).
     self._stand_ins = {
       tensor.op.name: (index, place)
       for index, pair in enumerate(pairs)
       for place, tensor in enumerate(pair)
     }
     self.tensors: dict[str, tf.Tensor] = {}
-    # By the name of a tensor of the step, how it reaches the host; or what it is outside of a step.
+    # Name of a tensor of the step → how it reaches the host; or its value outside of a step.
     self._sent: dict[str, host_rows.Sent] = {}
     self._eager: dict[str, tf.Tensor] = {}
+    # The order matters. 1. Find the variables that change. 2. Find the operations that depend on
+    # them: those run on the host. 3. Send what those operations need of the step. 4. Do the same
+    # for the values, which the host computes after the updates.
     updates = _reached([metric[1] for metric in metrics.values()])
     reached = _reached([*self._values.values(), *(metric[1] for metric in metrics.values())])
     self.needs = sorted({self._stand_ins[o.name][0] for o in reached if o.name in self._stand_ins})
@@ -67,7 +70,7 @@ class MetricGraph:
     self._on_host = self._depending(reached)
     self._updates: list[tf.Operation] = []
     if self._variables:
-      # Tells how many cores there are: an update may need nothing of the batch.
+      # The host counts the cores by these rows. The updates may need no other tensor of the batch.
       self.tensors["cores"], self._cores = host_rows.send("cores", tf.zeros([batch]), batch)
       changing = [one for one in updates if one.name in self._on_host]
       given = list(itertools.chain.from_iterable(map(_inputs, changing)))
@@ -78,7 +81,7 @@ class MetricGraph:
     self._of_values = {name: self._graph_of(name, value) for name, value in self._values.items()}
 
   def _depending(self, operations: Iterable[tf.Operation]) -> set[str]:
-    """Names of those that depend on a variable that changes, or on what tf.metrics returned."""
+    """Returns the names of the operations that need a changed variable or a pair of tf.metrics."""
     found: set[str] = set()
     for operation in operations:
       before = [tensor.op.name for tensor in _inputs(operation) if not _is_eager(tensor)]
@@ -90,13 +93,13 @@ class MetricGraph:
     return found
 
   def _variable(self, tensor: tf.Tensor) -> tf.Variable | None:
-    """The variable that changes and whose handle a tensor is, if it is one."""
+    """Returns the changed variable whose handle the tensor is, or None."""
     if tensor.dtype != tf.resource:
       return None
     return self._variables.get(id(assignments.eager_handle(tensor)))
 
   def _graph_of(self, name: str, value: tf.Tensor) -> list[tf.Operation]:
-    """The operations by which the host computes a value after the updates, which are not in it."""
+    """Returns the operations that compute a value on the host, without those of the updates."""
     found: dict[str, tf.Operation] = {}
     waiting, is_of_metrics = [value.op], False
     while waiting:
@@ -119,11 +122,11 @@ class MetricGraph:
     return list(found.values())
 
   def _send(self, tensor: tf.Tensor) -> None:
-    """Has a tensor of the step reach the host, where it is not made there."""
+    """Sends a tensor of the step to the host, unless the host can compute or read it."""
     name = assignments.name_of_input(tensor)
     if name in self._sent or _is_constant(tensor) or self._variable(tensor) is not None:
       return
-    if tensor.dtype == tf.resource:  # as of a look-up table
+    if tensor.dtype == tf.resource:  # such as the handle of a look-up table
       self._eager[name] = assignments.eager_handle(tensor)
     elif _is_eager(tensor):
       self._eager[name] = tensor
@@ -137,8 +140,8 @@ class MetricGraph:
     """Updates the variables, and computes the values.
 
     Args:
-      gathered: what has come of `tensors`.
-      counted: the pairs of tf.metrics that `needs` has, called on the host.
+      gathered: the rows of `tensors` that have reached the host.
+      counted: index → pair of tf.metrics, made on the host, for each index of `needs`.
 
     Returns:
       Name → (value, the same).
@@ -160,7 +163,7 @@ class MetricGraph:
     return graph_copies.copy(self._of_values[name], given, [value])[0]
 
   def _handles(self) -> dict[str, tf.Tensor]:
-    """By the name of a handle in the step, that of the variable that the host has for it."""
+    """Returns name of a handle in the step → handle of the variable that takes its place here."""
     twins: dict[int, tf.Variable] = {}
     found = {}
     operations = itertools.chain(self._updates, *self._of_values.values())
@@ -209,7 +212,7 @@ def _value(name: str, metric: Any) -> tf.Tensor:
 
 
 def _reached(wanted: Iterable[Any]) -> list[tf.Operation]:
-  """The operations that a fetch of tensors and operations runs, each after what it needs."""
+  """Returns the operations that a fetch of these runs, each one after those that it needs."""
   found = fetched_operations.reached(
     one if isinstance(one, tf.Operation) else one.op for one in wanted
   )
@@ -217,7 +220,7 @@ def _reached(wanted: Iterable[Any]) -> list[tf.Operation]:
 
 
 def _inputs(operation: tf.Operation) -> Sequence[tf.Tensor]:
-  """The inputs of an operation, or of the assignment in whose place it is."""
+  """Returns the inputs of an operation; for a left-out assignment, those that it had."""
   left_out = assignments.left_out(operation)
   return operation.inputs if left_out is None else left_out.inputs
 
@@ -233,7 +236,7 @@ def _is_constant(tensor: tf.Tensor) -> bool:
 def _changed_variables(
   store: variable_store.VariableStore, operations: Iterable[tf.Operation]
 ) -> dict[int, tf.Variable]:
-  """The variables that operations change, by the identities of their handles."""
+  """Returns id of a handle → variable, for the variables that operations change."""
   own = {
     id(handle): variable
     for variable in (*store.variables.values(), *store.local_variables())

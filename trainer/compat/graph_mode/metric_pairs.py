@@ -1,11 +1,12 @@
 """Metrics that a model_fn makes, counted on the host.
 
-In a session, `tf.metrics.accuracy(...)` inside a model_fn made variables and an operation that
-updates them. Here the model_fn's graph is a step on each core: a function of `tf.metrics` that is
-called in it, to evaluate, is noted with its tensors, and called on the host with those of all cores
-and without what was padded. The pair that the model_fn gets stands for it. What the model_fn
-computes of such values, as the harmonic mean of precision and recall, is computed on the host too,
-see `metric_graphs`. So are metrics of Keras, see `keras_metrics`.
+`tf.metrics.accuracy(...)` makes variables and an operation that updates them. In an evaluation,
+Octet traces the model_fn into a step for each core, where such variables would count one core's
+examples, padded ones too. So a function of `tf.metrics` only notes its tensors there and returns a
+`DeferredPair`. The host calls the function with the tensors of all cores, without padding.
+
+The host also computes what the model_fn computes from the pairs (see `metric_graphs`) and updates
+the model_fn's Keras metrics (see `keras_metrics`).
 """
 
 import contextlib
@@ -24,7 +25,7 @@ v1 = tf.compat.v1
 
 
 class DeferredPair(tuple):
-  """What a function of tf.metrics returns in a model_fn that is evaluated: (value, update_op).
+  """The pair (value, update_op) that a function of tf.metrics returns in an evaluation step.
 
   Attributes:
     fn, args, kwargs: the function and what it was called with.
@@ -39,7 +40,7 @@ class DeferredPair(tuple):
 
 
 def _result_of(fn: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-  """The pair that a function returns, in a graph that is thrown away: for its shapes."""
+  """Calls the function in a graph that is thrown away; returns its pair, for the shapes."""
   with tf.Graph().as_default():
     args, kwargs = tf.nest.map_structure(
       lambda leaf: v1.placeholder(leaf.dtype, leaf.shape) if _is_tensor(leaf) else leaf,
@@ -60,16 +61,16 @@ def _is_tensor(leaf: Any) -> bool:
 
 
 def _converted(leaf: Any) -> Any:
-  """A tensor, where a program has registered how to make one of such an object."""
+  """Converts an object that the program has registered a conversion to tensors for."""
   if _is_tensor(leaf) or callable(leaf) or type(leaf).__module__ in ("builtins", "numpy"):
     return leaf
   try:
     return tf.convert_to_tensor(leaf)
-  except (TypeError, ValueError):  # an object that the function takes as it is
+  except (TypeError, ValueError):  # no conversion: the function takes the object itself
     return leaf
 
 
-# The pairs that the model_fn that is evaluated here has made so far; None elsewhere.
+# The pairs that the evaluated model_fn has made so far; None outside of an evaluation.
 _pairs: contextvars.ContextVar[list[DeferredPair] | None] = contextvars.ContextVar(
   "compat_metric_pairs", default=None
 )
@@ -80,7 +81,7 @@ _is_counting: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def defer_metrics(evaluating: bool) -> Iterator[None]:
-  """Inside, on this thread, metrics are noted, where the mode is not training."""
+  """If `evaluating`, functions of tf.metrics called inside, on this thread, are only noted."""
   with (
     patches.set_context(_pairs, [] if evaluating else None),
     keras_metrics.defer_updates(evaluating),
@@ -89,10 +90,7 @@ def defer_metrics(evaluating: bool) -> Iterator[None]:
 
 
 def counting(metric_fn: Callable) -> Callable:
-  """A metric_fn for the host, in which the value of a pair is that after its update.
-
-  So is what the metric_fn computes of values.
-  """
+  """Wraps a metric_fn: values of pairs, and what it computes from them, are updated values."""
 
   @functools.wraps(metric_fn)
   def count(*args: Any, **kwargs: Any) -> Any:
@@ -103,7 +101,7 @@ def counting(metric_fn: Callable) -> Callable:
 
 
 def deferrable(fn: Callable) -> Callable:
-  """A function of tf.metrics that is only noted inside `defer_metrics`."""
+  """Wraps a function of tf.metrics, which `defer_metrics` can defer."""
 
   @functools.wraps(fn)
   def metric(*args: Any, **kwargs: Any) -> Any:
@@ -119,10 +117,10 @@ def deferrable(fn: Callable) -> Callable:
 
 
 def _updated(value: tf.Tensor, update: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """A pair whose value is that after the update.
+  """Returns a pair whose value is the updated one.
 
-  TensorFlow reads a value before it updates it, but where they are of different kinds, as a mean of
-  ratios and the confusion matrix that it is computed of.
+  An update_op returns the updated value. Where it returns something else, as mean_iou returns its
+  confusion matrix, the value is read again after the update.
   """
   if update.shape == value.shape and update.dtype == value.dtype:
     return update, update
@@ -137,8 +135,8 @@ def eval_metrics(
   """The eval_metrics of Octet, from the eval_metric_ops of an EstimatorSpec.
 
   Args:
-    metric_ops: dict of name → DeferredPair, pair of what is computed of such or of variables of the
-      program's own, or Keras metric.
+    metric_ops: name → DeferredPair; pair that is computed from such pairs or from variables of the
+      program; or Keras metric.
     batch: the number of examples: an int, or a tensor.
 
   Returns:
@@ -186,7 +184,7 @@ class _Call:
   """A call of a function on the host, with tensors of the step.
 
   Args:
-    name: in front of the names of its tensors.
+    name: prefix of the names of its tensors.
     fn: the function.
     arguments: (args, kwargs).
   """
@@ -196,7 +194,7 @@ class _Call:
     self._leaves: list[Any] = []
 
   def tensors(self, batch: Any) -> dict[str, tf.Tensor]:
-    """What has to reach the host, by name; with an entry for each example."""
+    """Returns name → tensor that the step sends to the host, with a row for each example."""
     found = {}
     for leaf in tf.nest.flatten(self._arguments):
       if _is_tensor(leaf):
@@ -218,8 +216,8 @@ class _Sent:
   """A tensor that is sent to the host.
 
   Attributes:
-    key: its name.
-    restore: makes of what comes there the tensor as it was.
+    key: the name of its rows.
+    restore: function of the rows on the host that returns the tensor in its former shape.
   """
 
   def __init__(self, key: str, restore: Callable):

@@ -8,9 +8,9 @@
 |                                | batch of an evaluation                                          |
 | end                            | after the last loop                                             |
 
-The session that they get runs what the model_fn or `begin` has made, see `sessions`. What a hook
-fetches from a step has to be known when the step is traced: a copy of it is asked then, by
-before_run.
+Hooks get a `sessions.Session`, which runs operations of the model_fn and of `begin`. A traced step
+gives the tensors that it was traced with. So `attach` calls before_run of a copy of the hook while
+the step is traced, to learn what the hook will fetch.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ v1 = tf.compat.v1
 
 
 class NativeHook(v1.train.SessionRunHook):
-  """A hook of tf.train that is written anew: `hook(step, metrics, estimator)`, as Octet has them.
+  """Base class of tf.train's hooks in this package, which are called as hooks of Octet.
 
-  It may have what hooks of Octet may have, with names of its own: SessionRunHook's `begin` and
-  `end` take other arguments. Those of a program's own class, which may be one of these with more
-  to do, are called as they are of any other SessionRunHook.
+  `start` and `stop` are the `begin` and `end` of Octet's hooks: SessionRunHook has methods of those
+  names with other arguments. A program may subclass such a hook. If the subclass defines methods of
+  SessionRunHook, a `_Foreign` beside calls them.
   """
 
   _global_step_tensor: Any = None
@@ -41,7 +41,7 @@ class NativeHook(v1.train.SessionRunHook):
     self._global_step_tensor = v1.train.get_global_step()
 
   def attach(self, step: Any) -> None:
-    """Asks for tensors of the step, a `fetches.Step`."""
+    """Asks the step, a `fetches.Step`, for tensors."""
 
   def start(self, estimator: Any) -> None:
     """Called before the first loop."""
@@ -50,7 +50,7 @@ class NativeHook(v1.train.SessionRunHook):
     """Called after the last one."""
 
   def next_step(self, step: int) -> int | None:
-    """The next step that it wants to be called at, or None."""
+    """Returns the next step that the hook must be called after, or None."""
     return None
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
@@ -58,7 +58,7 @@ class NativeHook(v1.train.SessionRunHook):
 
 
 class _Native:
-  """A NativeHook for Octet's loop, which would take it for a SessionRunHook."""
+  """Hides from Octet's loop that a NativeHook is a SessionRunHook, which the loop would adapt."""
 
   def __init__(self, hook: NativeHook):
     self.hook = hook
@@ -77,23 +77,25 @@ class _Native:
 
 
 class _Foreign(session_run.SessionRunHookAdapter):
-  """A program's SessionRunHook for Octet's loop.
+  """Calls a program's SessionRunHook from Octet's loop.
 
   Args:
-    hook: it.
-    every: after how many steps it is called; None: after each loop.
+    hook: the SessionRunHook.
+    every: the number of steps between two calls; None: one call after each loop.
   """
 
   def __init__(self, hook: Any, every: int | None):
     super().__init__(hook, sessions.Session())
-    self._fetched: list[tuple[Any, Any]] = []  # (what was asked for, the fetches.Fetched of it)
+    self._fetched: list[tuple[Any, Any]] = []  # (fetch, fetches.Fetched)
     self._global_step: Any = None
     self._is_attached = False
     self._sees_batches = False
     self.__qualname__ = type(hook).__qualname__
     self._every = every
-    self._due = 0  # the next step that it is called after, where a loop may end before
-    self._not_told: dict[str, float] | None = None  # of the last step, if it was not called after
+    # The loop may stop before the next call is due, at another hook's step. Then `__call__` keeps
+    # the metrics, and `end` makes the call if no later step does.
+    self._due = 0
+    self._not_told: dict[str, float] | None = None
     if every is not None:
       self.next_step = self._next_step
 
@@ -109,18 +111,20 @@ class _Foreign(session_run.SessionRunHookAdapter):
     ]
 
   def begin(self, estimator: Any) -> None:
-    if not self._is_attached:  # a hook of an evaluation or prediction
+    # Hooks are attached while a step is traced. A hook of a prediction, or of an evaluation that
+    # traces nothing, has not begun.
+    if not self._is_attached:
       self.hook.begin()
     with self._in_graph():
       self.hook.after_create_session(self.session, None)
 
   def see_batches(self) -> list[Any]:
-    """From now on it is told of each batch, by `batch`; returns what it fetched."""
+    """Makes `batch` call the hook, not the end of the evaluation. Returns what the hook fetches."""
     self._sees_batches = True
     return [fetched for _, fetched in self._fetched]
 
   def batch(self, step: int, *values: Any) -> None:
-    """Tells it of a batch of an evaluation."""
+    """Calls the hook after a batch of an evaluation."""
     with_values = [fetched for _, fetched in self._fetched if fetched.tensor is not None]
     for fetched, value in zip(with_values, values, strict=True):
       fetched.give(value)
@@ -129,7 +133,7 @@ class _Foreign(session_run.SessionRunHookAdapter):
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
     if self._sees_batches:
       return False
-    if self._every is not None and step < self._due:  # a first loop is short
+    if self._every is not None and step < self._due:
       self._not_told = metrics
       return False
     self._not_told = None
@@ -139,7 +143,8 @@ class _Foreign(session_run.SessionRunHookAdapter):
     try:
       with self._in_graph():
         return super().__call__(step, metrics, None)
-    except tf.errors.OutOfRangeError:  # after_run took the last batch
+    except tf.errors.OutOfRangeError:
+      # after_run ran an operation that takes a batch, and there was none left.
       return True
 
   def _next_step(self, step: int) -> int:
@@ -159,16 +164,17 @@ class _Foreign(session_run.SessionRunHookAdapter):
     return contextlib.nullcontext() if graph is None else habits.enable(graph)
 
   def before_run(self, context: Any) -> Any:
-    """Asks it what it fetches.
+    """Calls before_run of the hook.
 
     Raises:
-      SettingError: what a step that is traced already cannot do: the hook feeds the step, or
-        changes variables in some steps only.
+      SettingError: the hook feeds the step, or fetches an operation that changes variables in some
+        steps only. A traced step can do neither.
     """
     try:
       with self._in_graph():
         asked = super().before_run(context)
-    except tf.errors.OutOfRangeError as error:  # it took the last batch: the step will find none
+    except tf.errors.OutOfRangeError as error:
+      # before_run took the last batch. The step finds none, and ends the training.
       logging.info("%s ends the training: %s", spec.name_of(self.hook), error.message)
       return None
     who = f"The hook {spec.name_of(self.hook)}"
@@ -187,15 +193,15 @@ class _Foreign(session_run.SessionRunHookAdapter):
     return asked
 
   def _asked_early(self) -> Any:
-    """What it will fetch, asked of a copy, so that it hears before_run as often as in TensorFlow.
+    """Returns what the hook will fetch, by before_run of a copy of the hook.
 
-    There is no session yet. A hook that needs one to tell, or what it is told with one, fetches
-    nothing.
+    The hook itself must not count a call that TensorFlow does not make. There is no session yet: a
+    hook whose before_run needs one fetches nothing.
     """
     context = v1.train.SessionRunContext(v1.train.SessionRunArgs(None), session=None)
     try:
       asked = copy.copy(self.hook).before_run(context)
-    except Exception as error:  # of any kind: it is that of the hook's own code
+    except Exception as error:  # the hook's code may raise any
       logging.debug("%s cannot tell yet what it fetches: %r", spec.name_of(self.hook), error)
       return None
     return None if asked is None else asked.fetches
@@ -226,11 +232,12 @@ def _leaves(fetches: Any) -> list[Any]:
 
 
 def adapt(hooks: Any, every: int | None = 1) -> list[Any]:
-  """The hooks as hooks of Octet.
+  """Makes hooks of Octet from hooks of any kind.
 
   Args:
-    hooks: list of hooks of any kind, or None.
-    every: after how many steps a program's SessionRunHook is called; None: after each loop.
+    hooks: list of hooks, or None.
+    every: the number of steps between two calls of a program's SessionRunHook; None: one call after
+      each loop.
   """
   found = []
   for hook in hooks or []:
@@ -246,7 +253,7 @@ def adapt(hooks: Any, every: int | None = 1) -> list[Any]:
 
 
 def _has_own_methods(hook: NativeHook) -> bool:
-  """Whether a program's class gave a hook methods of a SessionRunHook."""
+  """Whether the program's subclass of a NativeHook defines methods of SessionRunHook."""
   names = ("begin", "after_create_session", "before_run", "after_run", "end")
   return any(getattr(type(hook), name) is not getattr(NativeHook, name) for name in names)
 
@@ -258,12 +265,12 @@ def attach(hook: Any, step: Any) -> None:
 
 
 def batch_watchers(hooks: list[Any]) -> list[Any]:
-  """Those of the hooks that are told of each batch of an evaluation."""
+  """Returns the hooks that must be called after each batch of an evaluation."""
   return [hook for hook in hooks if isinstance(hook, _Foreign)]
 
 
 def needs_trace(hooks: list[Any]) -> bool:
-  """Whether one of the hooks (adapted ones) has to see the step while it is traced."""
+  """Whether one of the adapted hooks must see the step while it is traced."""
   return any(
     isinstance(hook, _Foreign)
     or (isinstance(hook, _Native) and type(hook.hook).attach is not NativeHook.attach)

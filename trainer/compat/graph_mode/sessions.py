@@ -1,12 +1,12 @@
-"""What a program gets for a session: it runs what a model_fn made and the steps leave out.
+"""The session that hooks get: it runs operations of a model_fn that the steps leave out.
 
     class Init(tf.train.SessionRunHook):
       def after_create_session(self, session, coord):
         session.run(init, feed_dict={placeholder: values})  # init = w.assign(placeholder)
 
-The operations are copied from the graph of the model_fn into a function of their own, which reads
-and assigns the variables. One that needs a batch takes the next one of the training's input, as in
-TensorFlow 1.
+The session copies the operations from the graph of the model_fn into a function, which reads and
+assigns the training's variables. An operation that needs a batch takes the next one of the training
+input, as in TensorFlow 1.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,32 +22,33 @@ from trainer.tracing import assignments, fetched_operations, step_input, variabl
 
 v1 = tf.compat.v1
 
-# Reads a variable: it leaves the copies of the other replicas as they are.
+# An operation that reads a variable and changes no copy of it.
 _READ = "ReadVariableOp"
 
 
 class Session:
-  """What a hook, a listener or an init_fn gets for a session.
+  """The session of a hook, a listener or an init_fn.
 
   Args:
-    graph: the graph whose operations it runs; None: that of `attach`.
-    due: for an init_fn, which is called before the variables have values: the list that gets what
-      it runs, (fetches, feed_dict). None: it runs at once.
+    graph: the graph whose operations it runs; None: `attach` sets it.
+    due: list that gets (fetches, feed_dict) in place of a run. For an init_fn, which Octet calls
+      before the variables have values. None: each run happens at once.
 
   Attributes:
-    graph: the graph; None for a hook that has not seen the step be traced.
+    graph: the graph; None for a hook that was not attached to a step.
   """
 
   def __init__(self, graph: Any = None, due: list[tuple[Any, Any]] | None = None) -> None:
     self.graph = graph
     self._due = due
     self._store: variable_store.VariableStore | None = None
-    self._functions: dict[tuple, Callable] = {}  # by the identities of what is run and fed
-    # By the identity of what an assignment returned: that, and the tensor of its value.
+    self._functions: dict[tuple, Callable] = {}  # ids of what is run, and of what is fed
+    # id of what an assignment returned → (that, the tensor of its value). The entry keeps the
+    # object, so that no other object gets its id.
     self._assigned: dict[int, tuple[Any, tf.Tensor]] = {}
 
   def attach(self) -> None:
-    """Learns which graph a model_fn is traced in. Call it on the replica."""
+    """Takes graph and variables of the model_fn that is being traced. Call it on a replica."""
     self.graph, self._store = v1.get_default_graph(), variable_store.current()
     self._functions, self._assigned = {}, {}
 
@@ -117,7 +118,7 @@ class Session:
     return values
 
   def _target(self, leaf: Any) -> Any:
-    """What to compute for a fetch: a variable, a tensor or an operation."""
+    """Returns the variable, tensor or operation that a fetch means."""
     if isinstance(leaf, str) and self.graph is not None:
       return self.graph.as_graph_element(leaf)
     if isinstance(leaf, tf.Variable):
@@ -137,23 +138,24 @@ class Session:
 
 
 class _Copy:
-  """A function of operations of a model_fn's graph.
+  """A function made of operations of a model_fn's graph.
 
-  A branch or a loop has a graph of its own: what its operations need of the graphs around it is
-  copied from there.
+  A branch or a loop of the model_fn has a graph of its own. Its operations may need tensors of the
+  graphs around it: the function copies the operations behind those too.
 
   Args:
     made: tensors and operations.
     fed: the placeholders that get values.
 
   Raises:
-    SettingError: the operations need what has no value outside of a step.
+    SettingError: the operations need a tensor that has no value outside of a step.
   """
 
   def __init__(self, made: list[Any], fed: list[tf.Tensor]) -> None:
     self._fed = fed
-    self._captured: dict[int, tf.Tensor] = {}  # by the identity of a placeholder, its eager value
-    # The placeholders of iterators: a training that goes on has another one than that before.
+    self._captured: dict[int, tf.Tensor] = {}  # id of a placeholder → its eager value
+    # Placeholders of iterators. Their values are looked up at each call: each training has another
+    # iterator.
     self._iterators: list[tf.Tensor] = []
     self._parts: list[_Part] = []  # the inner graph first
     wanted = made
@@ -163,7 +165,7 @@ class _Copy:
     self._function = tf.function(self._run, autograph=False)
 
   def _find(self, part: "_Part", made: list[Any]) -> list[tf.Tensor]:
-    """Finds the values of what a part needs; returns the tensors of the graph around it."""
+    """Notes the eager values that a part needs; returns what it needs of the graph around it."""
     for placeholder in part.sources:
       eager = assignments.eager_handle(placeholder)
       if eager is not None:
@@ -196,7 +198,7 @@ class _Copy:
     return [value if tf.is_tensor(value) else None for value in found]
 
   def spread(self, store: variable_store.VariableStore) -> None:
-    """Gives what was assigned on one replica to the copies of the others."""
+    """Copies what was assigned on one replica to the other replicas."""
     changed = {
       id(self._captured[id(tensor)])
       for part in self._parts
@@ -214,7 +216,7 @@ class _Copy:
 
 
 class _Part:
-  """What is copied of one graph.
+  """The operations that are copied from one graph.
 
   Args:
     made: tensors and operations of the graph.
@@ -223,7 +225,7 @@ class _Part:
   Attributes:
     made: the argument.
     inner: the operations.
-    sources: placeholders in front of them that are not fed.
+    sources: the placeholders that the operations need and nobody feeds.
   """
 
   def __init__(self, made: list[Any], fed: list[tf.Tensor]) -> None:
@@ -234,7 +236,7 @@ class _Part:
     self.sources = [each for each in self._given if all(each is not one for one in fed)]
 
   def outer(self, known: Mapping[int, Any]) -> list[tf.Tensor]:
-    """Tensors of the graph around this one that it needs and that are not known."""
+    """Returns the tensors of the graph around that this one needs and `known` lacks."""
     needed = [_captured(one) for one in self.sources if id(one) not in known]
     return [one for one in needed if one is not None]
 
@@ -242,7 +244,7 @@ class _Part:
     """Adds the operations to the default graph.
 
     Args:
-      values: by the identity of a placeholder, or of what it captures, its value.
+      values: id of a placeholder, or of the tensor that it captures → its value.
     """
     if not self.inner:
       return [values[id(one)] for one in self.made]
@@ -253,7 +255,7 @@ class _Part:
 
 
 def _captured(placeholder: tf.Tensor) -> tf.Tensor | None:
-  """The tensor of the graph around that a placeholder has the value of."""
+  """Returns the tensor of the graph around that a placeholder captures, or None."""
   captures = getattr(placeholder.graph, "captures", ())
   return next((outer for outer, inner in captures if inner is placeholder), None)
 
