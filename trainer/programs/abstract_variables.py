@@ -1,9 +1,9 @@
-"""Variables that have a shape and a dtype and no values, since a compiler sees no values.
+"""Variables with a shape and a dtype and without values: a compiler needs no values.
 
     with tf.variable_creator_scope(without_values):
       ...
 
-The weights of a model that fills a TPU need not fit into the memory of the machine that compiles.
+A model that fills a TPU need not fit into the memory of the compiling machine.
 """
 
 from typing import Any
@@ -16,15 +16,15 @@ _KNOWN_TO_DLPACK = (tf.float16, tf.float32, tf.float64, tf.int8, tf.int32, tf.in
 
 
 def without_values(next_creator: Any, **kwargs: Any) -> tf.Variable:
-  """Makes a variable whose memory is reserved and never written.
+  """Makes a variable with reserved, unwritten memory.
 
   Args:
-    next_creator: what makes the variable.
-    **kwargs: those of tf.Variable.
+    next_creator: makes the variable.
+    **kwargs: the arguments of tf.Variable.
   """
   shape, dtype = _spec(kwargs["initial_value"], kwargs.get("dtype"))
-  # numpy reserves memory, and Linux gives out none until it is written. TensorFlow's own allocator
-  # has a limit.
+  # numpy reserves memory, and Linux allocates it at the first write. TensorFlow's own allocator has
+  # a limit.
   values = np.empty(shape, dtype.as_numpy_dtype)
   if dtype in _KNOWN_TO_DLPACK:
     values = tf.experimental.dlpack.from_dlpack(values.__dlpack__())
@@ -32,7 +32,7 @@ def without_values(next_creator: Any, **kwargs: Any) -> tf.Variable:
 
 
 def _spec(value, dtype):
-  """The shape and dtype of an initial value. A function's is traced, which computes nothing."""
+  """Returns the shape and dtype of an initial value; traces a function without computing it."""
   if not callable(value):
     tensor = tf.convert_to_tensor(value, dtype)
   else:

@@ -35,10 +35,10 @@ class CoreResults:
   """The results of one program.
 
   Args:
-    store: the VariableStore, in whose `run` the groups are traced.
+    store: the VariableStore whose `run` traces the groups.
     kind: "eval" or "predict".
-    groups: the most groups of a program.
-    limit_bytes: the most bytes of the results on one core.
+    groups: the largest number of groups in a program.
+    limit_bytes: the largest size of the results on one core.
 
   Attributes:
     bytes_of_group: the bytes of one group's results on one core.
@@ -62,7 +62,7 @@ class CoreResults:
       results: nest of tensors.
 
     Raises:
-      SpecError: a tensor's shape is not known when the group is traced.
+      SpecError: a tensor's shape is unknown at the trace of the group.
       TooLarge: a program of so many groups would exceed the limit. Nothing was made.
     """
     leaves = [self._checked(leaf) for leaf in tf.nest.flatten(results)]

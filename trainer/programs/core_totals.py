@@ -23,7 +23,7 @@ class CoreTotals:
   """The totals of the loops of one program.
 
   Args:
-    store: the VariableStore, in whose `run` the steps are traced.
+    store: the VariableStore whose `run` traces the steps.
   """
 
   def __init__(self, store: variable_store.VariableStore) -> None:
@@ -36,12 +36,12 @@ class CoreTotals:
     """Adds a step's results, on a replica.
 
     Args:
-      step: int64 scalar, the number of the step; the first one of a training is 1.
-      loss: float32 scalar, of this replica.
-      host_tensors: nest of the tensors of the host_call; those of the newest step are kept.
+      step: int64 scalar, the number of the step; the first step of a training is 1.
+      loss: float32 scalar, this replica's loss.
+      host_tensors: nest of the tensors of the host_call; the newest step's are kept.
 
     Raises:
-      SpecError: a tensor's shape is not known when the step is traced.
+      SpecError: a tensor's shape is unknown at the trace of the step.
     """
     with tf.name_scope(""):
       # In float64, since a loop may have many thousand steps.
@@ -73,7 +73,7 @@ class CoreTotals:
     return self._host_tensors
 
   def reset(self) -> None:
-    """Sets the totals of one core to those of no step."""
+    """Resets the totals of one core."""
     for variable in (self._loss_sum, self._non_finite_step):
       variable.assign(tf.zeros_like(variable))
 
@@ -82,7 +82,7 @@ class CoreTotals:
     return self._loss_sum.read_value()
 
   def non_finite_step(self) -> tf.Tensor:
-    """Returns the first step in which one core's loss was not finite, or -1. int64 scalar."""
+    """Returns the first step with a loss that is not finite on one core, or -1. int64 scalar."""
     first = self._non_finite_step.read_value()
     return tf.where(first > 0, first, tf.constant(-1, tf.int64))
 

@@ -1,4 +1,4 @@
-"""The device loops of a Program: what an Estimator runs on its device."""
+"""The device loops of a Program, which an Estimator runs on its device."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ TracedGroups = eval_loop.TracedEvaluation | predict_loop.TracedPrediction | xla_
 
 
 class DeviceLoops:
-  """Traces what the device runs, once for each kind of input.
+  """Traces the loops of the device, once for each kind of input.
 
   Args:
     program: the step.Program.
@@ -36,7 +36,7 @@ class DeviceLoops:
 
   Attributes:
     program: see Args.
-    planner: says which programs there are.
+    planner: decides which programs there are.
     evaluate: loops over whole batches, and partial batches.
   """
 
@@ -56,7 +56,7 @@ class DeviceLoops:
     self._traces: dict[Any, Any] = {}
 
   def without_traces(self) -> "DeviceLoops":
-    """Returns device loops of the same program and variables, which have traced nothing."""
+    """Returns device loops of the same program and variables, without traces."""
     return DeviceLoops(self.program, self.planner.config, self._target)
 
   def trace_training(self, element_spec: Any, is_endless: bool) -> TracedTraining:
@@ -64,10 +64,10 @@ class DeviceLoops:
 
     Args:
       element_spec: of the per-core batches.
-      is_endless: whether there is no last one.
+      is_endless: whether the input has no end.
 
     Raises:
-      SettingError: TPUConfig.steps_per_program cannot be had.
+      SettingError: TPUConfig.steps_per_program is impossible here.
       ModelFnError: the model_fn raised.
     """
     plan = self.planner.plan(Kind.TRAIN, element_spec)
@@ -106,7 +106,7 @@ class DeviceLoops:
       return self._once(trace_loop, group_spec, kind, name)
 
     def trace(plan):
-      # It counts the metrics after its groups, whatever the name is.
+      # It counts the metrics after its groups, so the name of the evaluation does not matter.
       make = lambda: xla_groups.GroupProgram(self.program, plan)
       return self._once(make, group_spec, kind, plan.length)
 
@@ -114,7 +114,7 @@ class DeviceLoops:
     return traced_program.trace_longest(self.planner.plan(kind, core, groups), trace)
 
   def _once(self, trace: Callable, element_spec: Any, *key: Any) -> Any:
-    """Returns what was traced for this kind of input and this key; calls `trace` the first time."""
+    """Returns the trace for this kind of input and this key; calls `trace` the first time."""
     key = tf.data.IteratorSpec(element_spec), *key
     if key not in self._traces:
       traced = trace()

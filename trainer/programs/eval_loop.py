@@ -13,18 +13,18 @@ from trainer.settings.kinds import Kind
 
 @dataclasses.dataclass(frozen=True)
 class TracedEvaluation:
-  """The loop over whole batches that was traced for one kind of input.
+  """The traced loop over whole batches of one kind of input.
 
   Attributes:
     function: the concrete function of (iterator, group, steps).
-    step: what the trace of its step found.
+    step: the TracedStep of its step.
   """
 
   function: tf.types.experimental.ConcreteFunction
   step: step_lib.TracedStep
 
   def read(self, dataset: tf.data.Dataset) -> tf.data.Iterator:
-    """Returns what `run` takes the groups of a dataset from."""
+    """Returns the iterator from which `run` takes the groups of a dataset."""
     return iter(dataset)
 
   def run(self, iterator: tf.data.Iterator, group: tuple, steps: int) -> dict[str, Any]:
@@ -33,9 +33,9 @@ class TracedEvaluation:
     Starts with `group` and stops before a group that is empty or has a partial batch.
 
     Args:
-      iterator: over the groups that follow, see `trainer.inputs.groups`.
+      iterator: over the groups after `group`, see `trainer.inputs.groups`.
       group: the first group.
-      steps: the most groups to evaluate.
+      steps: the largest number of groups to evaluate.
 
     Returns:
       A dict:
@@ -50,7 +50,7 @@ class TracedEvaluation:
 
 
 class EvalLoop:
-  """The evaluations of a Program. Those of different names have metrics of their own.
+  """The evaluations of a Program. Each name has its own metrics.
 
   Args:
     program: the program.
@@ -87,10 +87,10 @@ class EvalLoop:
     return TracedEvaluation(function, found[-1])
 
   def _loop(self, iterator, group, steps, host_metrics):
-    """Adds the loop to the function that is being traced; returns (results, TracedStep)."""
+    """Adds the loop to the function in trace; returns (results, TracedStep)."""
     found = []
 
-    # A replica's batch counts as whole if it is full or empty: an empty one is left out below.
+    # Count a replica's batch as whole if it is full or empty: empty batches are left out below.
     def is_whole(rows, size):
       return tf.reduce_any(rows > 0) & tf.reduce_all(tf.equal(rows, 0) | tf.equal(rows, size))
 

@@ -1,13 +1,13 @@
 """Chooses the TensorFlow executor that runs a training loop on a CPU.
 
-TensorFlow's default executor hands each ready operation to a free thread. That is worth it if the
-operations take long. If they take a microsecond each, waking a thread takes longer than the work,
-and the single-threaded executor is faster: by about 1.6 for the digits model.
+TensorFlow's default executor hands each ready operation to a free thread. This pays for long
+operations. If an operation takes a microsecond, waking a thread takes longer than the work, and the
+single-threaded executor is faster: by about 1.6 for the digits model.
 
 Both executors compute the same operations. Whether they agree to the last bit depends on the
 processor: they do on an Intel Xeon, and differ by 6e-8 on an AMD EPYC. Each of them repeats its own
-bits. The choice depends on what a step computes only, never on the clock or the processor. So a
-program always has the same executor, and on one machine the same bits.
+bits. The choice depends on the arithmetic of a step only, never on the clock or the processor. A
+program therefore always has the same executor, and on one machine the same bits.
 """
 
 import contextlib
@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
 
-# The most floating-point operations of a light step, for which a single thread is faster. Measured
-# on two cores of an Intel Xeon, dense networks with Adam: one thread was 1.7 times as fast at 1.7
-# million operations, 1.5 times at 6.5 million, and 0.7 times at 26 million and beyond.
+# The largest number of floating-point operations of a light step, for which one thread is faster.
+# Measured on two cores of an Intel Xeon, dense networks with Adam: one thread was 1.7 times as fast
+# at 1.7 million operations, 1.5 times at 6.5 million, and 0.7 times from 26 million on.
 LIGHT_FLOPS = 10_000_000
 # Operations that are never light, by the start of their type.
 _COSTLY = (
@@ -42,7 +42,7 @@ def mark_for_single_thread(loop: tf.Operation) -> bool:
   """Marks a tf.while_loop for the single-threaded executor if its body is light.
 
   Args:
-    loop: the operation of the loop, which was just traced.
+    loop: the operation of the loop, just traced.
 
   Returns:
     Whether the loop is light. If so, run its function under `single_thread(True)`.
@@ -52,20 +52,20 @@ def mark_for_single_thread(loop: tf.Operation) -> bool:
   body = tensorflow_internals.function_named(loop.graph, loop.get_attr("body").name)
   if body is None or not is_light(body.graph):
     return False
-  # TensorFlow would lower the loop to Switch and Merge operations, which that executor cannot run.
+  # TensorFlow would lower the loop to Switch and Merge operations, which this executor cannot run.
   tensorflow_internals.set_attribute(loop, "_lower_using_switch_merge", b=False)
   return True
 
 
 def is_light(graph: tf.Graph) -> bool:
-  """Returns whether a graph is known to compute at most LIGHT_FLOPS floating-point operations."""
+  """Returns whether a graph certainly computes at most LIGHT_FLOPS floating-point operations."""
   total = 0
   for operation in graph.get_operations():
     if operation.type.startswith(_COSTLY) or any(
       attribute.HasField("func") for attribute in operation.node_def.attr.values()
     ):
       return False
-    # One operation per output element; for a matrix product, a multiplication and an addition for
+    # One operation per output element; a matrix product has a multiplication and an addition for
     # each term of its sums.
     sizes = [
       output.shape.num_elements()
@@ -88,5 +88,5 @@ def is_light(graph: tf.Graph) -> bool:
 
 
 def single_thread(wanted: bool) -> contextlib.AbstractContextManager[None]:
-  """Returns a context in which functions run on the single-threaded executor, if it is wanted."""
+  """Returns a context in which functions run on the single-threaded executor, if `wanted`."""
   return tensorflow_internals.single_thread() if wanted else contextlib.nullcontext()

@@ -30,7 +30,7 @@ from trainer.programs import (
 _LOOPS = ("While", "StatelessWhile")
 _BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-# Operation → its attributes that are functions, in order. Those of a Case are a list.
+# Operation → its attributes that are functions, in order. A Case has a list of functions instead.
 _FUNCTIONS = {
   **dict.fromkeys(_LOOPS, ("cond", "body")),
   **dict.fromkeys(_CALLS, ("f",)),
@@ -56,7 +56,7 @@ class ImpureError(errors.OctetError, RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class _Handle:
-  """A variable's handle, while the operations of a graph are repeated."""
+  """A variable's handle, during the repetition of a graph's operations."""
 
   index: int
 

@@ -1,8 +1,8 @@
 """The digest of a traced program: programs with the same digest are lowered to the same code.
 
-Whoever has a compiled form of a program finds it by this digest, without lowering the program.
-TensorFlow numbers functions in the order in which a process makes them, and writes these numbers
-into names of operations too. So names do not count: an operation is known by its place.
+A compiled form of a program is found by this digest, without lowering the program. TensorFlow
+numbers functions in the order in which a process makes them, and writes these numbers into names of
+operations too. The digest therefore ignores names and identifies an operation by its place.
 """
 
 import functools
@@ -26,7 +26,7 @@ def of(traced: tf.types.experimental.ConcreteFunction, *more: Any) -> str:
 
   Args:
     traced: the function.
-    *more: what else its code depends on, with a repr that says it all.
+    *more: other dependencies of its code, with a complete repr.
   """
   definition = traced.graph.as_graph_def()
   library = {each.signature.name: each for each in definition.library.function}
@@ -43,7 +43,7 @@ def of(traced: tf.types.experimental.ConcreteFunction, *more: Any) -> str:
 
 @functools.cache
 def versions() -> Mapping[str, str]:
-  """Returns what the code of a program depends on beside the program itself: name → text."""
+  """Returns the dependencies of a program's code other than the program: name → text."""
   code = hashlib.sha256()
   own = pathlib.Path(__file__).parent
   for path in sorted([*own.glob("*.py"), *(own.parent / "pjrt").glob("*.py")]):
@@ -67,7 +67,7 @@ class _Functions:
     self._digests: dict[str, str] = {}
 
   def digest(self, name: str) -> str:
-    """Returns the digest of a function; of a name that is no function's, the name."""
+    """Returns the digest of a function; for any other name, the name."""
     if name not in self._library:
       return name
     if name not in self._digests:

@@ -9,11 +9,11 @@ from trainer.tracing import user_frames
 
 
 def walk(graph: tf.Graph, seen: set[str] | None = None) -> Iterator[tf.Operation]:
-  """Yields the operations of a graph, and then those of the functions that they call.
+  """Yields the operations of a graph, and then of the functions that they call.
 
   Args:
     graph: the graph.
-    seen: names of functions to leave out; those that are found are added.
+    seen: names of functions to skip; the walk adds the functions that it finds.
   """
   seen, inner = set() if seen is None else seen, []
   for operation in graph.get_operations():

@@ -12,7 +12,7 @@ from trainer.programs import host_metrics as metrics_lib
 def add_to_metrics(
   host_metrics: metrics_lib.HostMetrics, metric_fn: Callable | None, tensors: Any, counts: tf.Tensor
 ) -> dict[str, Callable[[], tf.Tensor]]:
-  """Adds the batches of a group that count to metrics; called while a function is traced.
+  """Adds the counting batches of a group to metrics; called during the trace of a function.
 
   Args:
     host_metrics: the metrics.
@@ -21,7 +21,7 @@ def add_to_metrics(
     counts: bool [cores].
 
   Returns:
-    What HostMetrics.update does.
+    The result of HostMetrics.update.
   """
 
   def of_whole(tensor):
@@ -43,12 +43,12 @@ def sum_of_losses(losses: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
 
 
 def without_padding(predictions: Any, rows: np.ndarray, element: Any) -> tuple[Any, Any]:
-  """Drops the padding from what was predicted for a group, and from its examples.
+  """Drops the padding from a group's predictions and examples.
 
   Args:
     predictions: nest of numpy arrays [cores · per-core batch, ...].
-    rows: int64 [cores], the examples of each core's batch that are real.
-    element: the examples, as the predictions; or None.
+    rows: int64 [cores], the real examples in each core's batch.
+    element: the examples, in the same form; or None.
 
   Returns:
     (predictions, element): the real examples only.

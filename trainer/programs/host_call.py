@@ -1,4 +1,4 @@
-"""Calls the function of a host_call with the tensors of the steps that are due."""
+"""Calls the function of a host_call with the tensors of the scheduled steps."""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,22 +11,22 @@ from trainer.reporting import summaries
 
 @dataclasses.dataclass(frozen=True)
 class HostCall:
-  """Calls the functions of host_calls while device loops are traced.
+  """Calls the functions of host_calls during the trace of device loops.
 
   Attributes:
-    every: number of steps from one call to the next.
-    writers: the summary writers that the functions have created.
+    every: number of steps between two calls.
+    writers: the summary writers of the functions.
   """
 
   every: int
   writers: list = dataclasses.field(default_factory=list)
 
   def add(self, fn: Callable | None, step: tf.Tensor, tensors: Any) -> None:
-    """Adds the call to the function that is being traced.
+    """Adds the call to the function in trace.
 
     Args:
       fn: the function; None without a host_call.
-      step: int64 scalar, the number of the step that the tensors are from.
+      step: int64 scalar, the step of the tensors.
       tensors: its arguments, a list or a dict.
     """
     if fn is None:

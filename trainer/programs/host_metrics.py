@@ -63,8 +63,8 @@ class HostMetrics:
   def _readable(self, name, metric):
     """Returns a function that reads the metric after the loop over the batches.
 
-    The loop's body is a graph of its own, so the tensors made in it cannot be used after it. Only
-    variables can.
+    The loop's body is a separate graph: its tensors cannot be used after the loop, only variables
+    can.
     """
     if isinstance(metric, keras.metrics.Metric):
       return metric.result
@@ -108,7 +108,7 @@ def _call(metric_fn, tensors):
 def _value_after_update(value, update_op):
   """Returns the value of a tf.compat.v1.metrics pair after its update.
 
-  The update op usually returns it. Where it returns something else, such as the confusion matrix of
+  The update op usually returns it. If it returns something else, such as the confusion matrix of
   mean_iou, the value is read after the update.
   """
   if (

@@ -1,4 +1,4 @@
-"""The input of a device loop that has been traced for it."""
+"""The input of a device loop, with the loop's trace."""
 
 import dataclasses
 from collections.abc import Callable
@@ -15,21 +15,21 @@ from trainer.settings.kinds import Kind
 
 @dataclasses.dataclass
 class LoopInput:
-  """A dataset, an iterator over it, and the device loop that was traced for both.
+  """A dataset, an iterator over it, and the device loop traced for both.
 
-  `Estimator.trace` returns one, and `train`, `evaluate` and `predict` take it in place of the
-  input_fn that it was made of. The iterator serves once: a later call makes its own.
+  `Estimator.trace` returns one, and `train`, `evaluate` and `predict` take it instead of its
+  input_fn. The iterator serves one run: a later call makes its own.
 
   Attributes:
-    kind: of the loop.
-    input_fn: what made it.
-    start: the example that its data begins at.
-    dataset: a tf.data.Dataset of what the device loop of the kind reads.
-    iterator: over that dataset; where several steps are one program a stacks.StackReader, and
-      where several groups are one a stacks.GroupStackReader.
-    elements: the number of the dataset's elements, or None if it is not known or has no end.
-    is_endless: whether it has no end. The training loop is traced for that.
-    traced: what was traced for the iterator, see `device_loops`.
+    kind: the kind of the loop.
+    input_fn: the input_fn that made it.
+    start: the first example of its data.
+    dataset: a tf.data.Dataset of elements for the device loop of the kind.
+    iterator: over the dataset; a stacks.StackReader if one program has several steps, and a
+      stacks.GroupStackReader if one program has several groups.
+    elements: the number of the dataset's elements, or None if it is unknown or infinite.
+    is_endless: whether the dataset has no end. The training loop's trace depends on it.
+    traced: the trace for the iterator, see `device_loops`.
   """
 
   kind: Kind
@@ -48,9 +48,9 @@ class LoopInput:
     return [next(self.iterator) for _ in range(replicas)]
 
   def metric_names(self) -> list[str] | None:
-    """Returns the numbers that a traced evaluation gives.
+    """Returns the names of a traced evaluation's numbers.
 
-    None where several groups are one program: their metrics are made after it.
+    None if one program has several groups: the metrics then come after it.
     """
     if not isinstance(self.traced, eval_loop.TracedEvaluation):
       return None
@@ -61,12 +61,11 @@ class LoopInput:
     """Hands its dataset and iterator over to a run of a kind, and keeps neither.
 
     Args:
-      kind: of the run.
-      start: the example that the run begins at.
+      kind: the kind of the run.
+      start: the first example of the run.
 
     Returns:
-      A LoopInput that has them. None if the run is of another kind or begins at another example, or
-      if they were handed over before.
+      A LoopInput with both. None if the run has another kind or start, or after an earlier call.
     """
     if self.iterator is None or (self.kind, self.start) != (kind, start):
       return None
@@ -75,7 +74,7 @@ class LoopInput:
     return taken
 
 
-# An input_fn, or what `Estimator.trace` has made of one.
+# An input_fn, or the LoopInput that `Estimator.trace` returned for it.
 InputFn = Annotated[
   Callable | LoopInput, setting_types.Rule("a function", lambda given: not isinstance(given, type))
 ]
@@ -96,16 +95,16 @@ class LoopInputs:
   def call_and_trace(
     self, kind: Kind, source: Callable | LoopInput, name: str = "", start: int = 0
   ) -> LoopInput:
-    """Calls an input_fn, checks what it gives and traces the device loop of the kind for it.
+    """Calls an input_fn, checks its dataset and traces the device loop of the kind for it.
 
     Args:
       kind: the kind.
-      source: the input_fn; or a LoopInput, which is used if it serves.
-      name: of the evaluation.
-      start: the example to begin at, in training.
+      source: the input_fn; or a LoopInput, which is used if it fits.
+      name: the evaluation's name.
+      start: the first example, in training.
 
     Raises:
-      InputError: the input cannot be used.
+      InputError: the input is unusable.
       ModelFnError: the model_fn raised.
     """
     if isinstance(source, LoopInput) and (taken := source.hand_over(kind, start)):
@@ -125,5 +124,5 @@ class LoopInputs:
 
 
 def input_fn_of(source: Callable | LoopInput) -> Callable:
-  """The input_fn of an argument that may be a LoopInput."""
+  """Returns the input_fn of an argument that may be a LoopInput."""
   return source.input_fn if isinstance(source, LoopInput) else source

@@ -13,7 +13,7 @@ from trainer import errors
 from trainer.programs import functionalize, graph_operations
 from trainer.tracing import user_frames
 
-# Ops that cannot run on a TPU → what to do instead.
+# Operations that a TPU cannot run → the alternative.
 _SUGGESTIONS = {
   r"\w*PyFunc\w*": (
     "Python cannot run on a TPU: do it in the input_fn, where the host runs it, or write it with "
@@ -36,7 +36,8 @@ _SUGGESTIONS = {
 }
 
 
-# What XLA says → the message, the op where it names none, and what to do; "" for _SUGGESTIONS.
+# XLA's message → Octet's message, the operation if XLA names none, and the remedy; "" for
+# _SUGGESTIONS.
 _KNOWN = (
   (r"No registered '(\w+)' OpKernel", "{} cannot be compiled", "", ""),
   (
@@ -64,10 +65,10 @@ class LowerError(errors.OctetError, RuntimeError):
   """XLA cannot compile a step.
 
   Attributes:
-    file: of the user's program that makes the op; "" if it is not known.
-    line: in this file; 0 if it is not known.
-    op: name of the op, or "".
-    suggestion: what to do, or "".
+    file: the user's file that makes the op; "" if unknown.
+    line: the line in this file; 0 if unknown.
+    op: the op's name, or "".
+    suggestion: the remedy, or "".
   """
 
   def __init__(
@@ -82,14 +83,14 @@ class LowerError(errors.OctetError, RuntimeError):
 def functionalize_traced(
   traced: tf.types.experimental.ConcreteFunction, step: tf.Tensor | None = None
 ) -> functionalize.Functionalized:
-  """Makes a traced program a function without variables.
+  """Removes the variables of a traced program.
 
   Args:
-    traced: the program, whose arguments are flat.
+    traced: the program, with flat arguments.
     step: the handle of the global step, see functionalize.Functionalized.
 
   Raises:
-    LowerError: an operation uses a variable in a way that is not known here.
+    LowerError: an operation uses a variable in an unknown way.
   """
   try:
     return functionalize.Functionalized(traced, step)
@@ -100,12 +101,12 @@ def functionalize_traced(
 def lower(functionalized: functionalize.Functionalized, names: Sequence[str]) -> bytes:
   """Lowers a function without variables; returns a serialized HloModuleProto.
 
-  Its arguments are the variables and then those of the function, its results the next values of the
-  variables that the function assigns and then those of the function.
+  Its arguments are the variables and then the function's arguments; its results are the next values
+  of the assigned variables and then the function's results.
 
   Args:
     functionalized: the function.
-    names: of its variables, for messages.
+    names: the names of its variables, for messages.
 
   Raises:
     LowerError: XLA cannot compile the function.
@@ -129,7 +130,7 @@ def lower(functionalized: functionalize.Functionalized, names: Sequence[str]) ->
   except functionalize.ImpureError as error:
     raise LowerError(str(error), op=error.operation.type) from error
   except (ValueError, TypeError, tf.errors.OpError) as error:
-    # Not chained: TensorFlow's message is long, and what helps of it is in ours.
+    # Not chained: TensorFlow's message is long, and ours has its useful parts.
     raise lower_error(str(error), functionalized) from None
 
 
@@ -140,7 +141,7 @@ def lower_error(
 
   Args:
     text: the message.
-    functionalized: what was to be lowered, if it was a function without variables.
+    functionalized: the function to lower, if it had no variables.
   """
   file, line = _place(text, functionalized)
   for pattern, message, of_op, suggestion in _KNOWN:
@@ -165,7 +166,7 @@ def _place(text, functionalized):
   operation = functionalized and functionalized.operation_in(text)
   if operation is not None:
     return user_frames.innermost(graph_operations.frames_of(operation))
-  # Of an op in a loop, the stack trace of the op comes first, then that of the loop.
+  # For an op in a loop, the stack trace of the op comes first, then the loop's.
   of_op = text.split("tf2xla conversion failed while converting", 1)[0]
   return user_frames.innermost(
     [(match[1], int(match[2])) for match in re.finditer(r'File "([^"]+)", line (\d+)', of_op)]

@@ -1,4 +1,4 @@
-"""The calls of a model_fn: what it is given, and what it may return."""
+"""Calls a model_fn: its arguments, and the checks of its result."""
 
 import contextlib
 import dataclasses
@@ -23,8 +23,8 @@ class ModelCalls:
   Attributes:
     model_fn: the model_fn.
     params: its params, without "batch_size".
-    batch_sizes: kind → per-core batch size, for params["batch_size"]. For a kind that is absent, as
-      in an export, the params have no "batch_size".
+    batch_sizes: kind → per-core batch size, for params["batch_size"]. If a kind is missing, as in
+      an export, the params have no "batch_size".
     config: the run's configuration.
     store: all variables.
     traces: kind → number of calls.
@@ -47,18 +47,18 @@ class ModelCalls:
     return self.model_fn.name
 
   def call_model_fn(self, kind: Kind, element: tuple) -> spec.EstimatorSpec:
-    """Calls the model_fn, on the replica whose step is being traced.
+    """Calls the model_fn, on the replica whose step is in trace.
 
     Args:
       kind: the kind of step.
-      element: features, and maybe labels and weights of the examples: tensors.
+      element: features, and perhaps labels and example weights: tensors.
 
     Returns:
-      What the model_fn returned.
+      The result of the model_fn.
 
     Raises:
       ModelFnError: the model_fn failed; with its file and line, and the shapes of its input.
-      SpecError: what it returned is not what that kind of step needs.
+      SpecError: the result does not fit the kind of step.
     """
     self.traces[kind] += 1
     mode = spec.MODE_OF[kind]
@@ -88,18 +88,18 @@ class ModelCalls:
     return result
 
   def call_scaffold_fn(self, kind: Kind) -> dict[str, str] | None:
-    """Calls the scaffold_fn of a kind, once, and returns the names by which its Saver restores.
+    """Calls the scaffold_fn of a kind, once, and returns the names for its Saver's restore.
 
     Args:
-      kind: a kind that was traced.
+      kind: a traced kind.
 
     Returns:
       Name of a variable → its name in checkpoints. None without a scaffold_fn or a Saver.
 
     Raises:
       ModelFnError: the scaffold_fn raised an error.
-      SpecError: it returned no Scaffold.
-      SettingError: the Scaffold asks for something that Octet does not support.
+      SpecError: it did not return a Scaffold.
+      SettingError: the Scaffold needs a feature that Octet does not support.
     """
     scaffold_fn = self._scaffold_fns.get(kind)
     return None if scaffold_fn is None else scaffold_fn.call_once(self.store, self.config)
@@ -119,7 +119,7 @@ class ModelCalls:
 
 
 def _check(result, kind, batch, name):
-  """Raises SpecError for a loss that is no scalar, or an output without the batch axis."""
+  """Raises SpecError for a loss that is not a scalar, or an output without the batch axis."""
   if kind != Kind.PREDICT:
     if not tf.is_tensor(result.loss):
       raise errors.SpecError(f"{name}: the loss is {result.loss!r}: expected a scalar tensor.")

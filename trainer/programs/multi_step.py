@@ -1,9 +1,9 @@
-"""The training loop where many steps are one program, which never waits for the host.
+"""The training loop with many steps in one program, which never waits for the host.
 
-The host hands over the input of several steps in one stack (`trainer.inputs.stacks`) and starts
-the program. What the steps add up to stays in variables of the cores (`core_totals`), which the
-host reads once a loop. A loop may have several programs, and a program may use a part of a stack:
-where it begins and how many steps it does are arguments, so it is compiled once.
+The host sends the input of several steps in one stack (`trainer.inputs.stacks`) and starts the
+program. The totals of the steps stay in variables of the cores (`core_totals`), and the host reads
+them once per loop. A loop may have several programs, and a program may use a part of a stack: the
+first step and the number of steps are arguments, so one compilation suffices.
 """
 
 import time
@@ -19,20 +19,20 @@ from trainer.reporting import step_times
 
 
 class StepsLoop:
-  """The loop in Python over programs of several training steps, whatever runs the programs.
+  """The Python loop over programs of several training steps, for any runtime.
 
-  A subclass says how a loop begins, how a program starts, and what is read in the end.
+  A subclass begins a loop, starts a program, and reads the totals.
 
   Args:
-    plan: of the program.
+    plan: the plan of the program.
     traced: the TracedProgram.
-    host: what calls the function of the host_call. A program ends where a call is due.
+    host: calls the function of the host_call. A program ends where a call is due.
 
   Attributes:
     plan: see Args.
-    function: the concrete function that was traced.
-    step: what the trace of its step found.
-    totals: what the steps of a loop add up to.
+    function: the traced concrete function.
+    step: the TracedStep of its step.
+    totals: the totals of a loop.
   """
 
   def __init__(
@@ -49,11 +49,11 @@ class StepsLoop:
     """Runs the loop.
 
     Args:
-      reader: of stacks of the spec that the program was traced for.
+      reader: of stacks with the program's spec.
       steps: the number of steps.
 
     Returns:
-      What train_loop.TracedLoop.run does.
+      As train_loop.TracedLoop.run.
     """
     with step_times.mark_loop():
       return self._run(reader, steps)
@@ -91,14 +91,14 @@ class StepsLoop:
     raise NotImplementedError
 
   def _while_running(self, reader):
-    """Does what the host can do while the devices work; nothing, unless a subclass has more."""
+    """Does the host's work while the devices run; a subclass may override it."""
 
   def _end(self, start, done):
-    """Returns what the steps of a loop have left; waits for them."""
+    """Returns the totals of a loop; waits for its steps."""
     raise NotImplementedError
 
   def _time_input(self, read):
-    """Returns what a function that reads input gives, and the seconds that it took."""
+    """Returns the result of a function that reads input, and its seconds."""
     asked_at = time.monotonic()
     self._is_reading = True
     found = read()
@@ -131,7 +131,7 @@ class StepsProgram(StepsLoop):
     self._host_call = tf.function(self._call_newest, autograph=False)
 
   def read(self, dataset: tf.data.Dataset) -> stacks.StackReader:
-    """Returns what reads per-core batches in stacks."""
+    """Returns a reader of per-core batches in stacks."""
     stacked = stacks.stack(dataset, self.plan.length, self.plan.replicas)
     return stacks.StackReader(stacked, self._put)
 
@@ -155,7 +155,7 @@ class StepsProgram(StepsLoop):
     self._host.add(self.step.host_fn, step, self.totals.host_tensors())
 
   def _read(self, done):
-    """Reads what the steps of a loop have left in the cores' variables."""
+    """Reads the totals of a loop from the cores' variables."""
     mean = self.totals.loss() / tf.cast(tf.maximum(done, 1), tf.float64)
     return dict(
       loss=tf.cast(mean, tf.float32),

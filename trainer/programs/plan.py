@@ -1,4 +1,4 @@
-"""Which programs a device runs, as values: their kind, their steps or groups, what they take.
+"""The programs of a device, as values: their kind, their number of steps or groups, their input.
 
     planner = Planner(config, target_of(device, config))
     planner.plan(Kind.TRAIN, element_spec)  # Plan(kind="train", length=100, is_stacked=True, ...)
@@ -28,13 +28,13 @@ _ALL = frozenset(Kind)
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-  """What a device is for the programs that run on it. The default is that of XLA devices.
+  """The properties of a device that decide its programs. The defaults are those of XLA devices.
 
   Attributes:
-    replicas: the batches that a program takes for each step: those of this process's replicas. (In
-      evaluation and prediction, hosts of XLA devices take those of all, see `xla_groups`.)
-    stacked: the kinds of which several steps, or groups, are one program. It takes a stack also
-      where it has one step.
+    replicas: the batches that a program takes per step: one per replica of this process. (In
+      evaluation and prediction, hosts of XLA devices take the batches of all, see `xla_groups`.)
+    stacked: the kinds with several steps, or groups, in one program. Such a program takes a stack
+      even for one step.
     is_one_cpu: whether the device is a CPU as one core.
     xla: whether XLA compiles the training steps of a CPU or a GPU.
   """
@@ -46,10 +46,10 @@ class Target:
 
 
 def target_of(device: device_lib.Device, config: run_config.RunConfig) -> Target:
-  """Returns what a device is for the programs of a run.
+  """Returns the Target of a run's device.
 
   Raises:
-    SettingError: --xla cannot be had.
+    SettingError: --xla is impossible here.
   """
   xla = device.uses_xla(config.xla, config.static_shapes)
   return Target(
@@ -65,13 +65,13 @@ class Plan:
   """A program.
 
   Attributes:
-    kind: of its steps.
-    element_spec: of one core's batch.
-    replicas: the batches that it takes for each step.
-    length: the most steps that it does, or groups of an evaluation or a prediction.
+    kind: the kind of its steps.
+    element_spec: the spec of one core's batch.
+    replicas: the batches that it takes per step.
+    length: the largest number of steps, or of groups of an evaluation or a prediction.
     is_stacked: whether it takes its batches in one stack, and the numbers (first, count) of the
       places to use. If not, it is one step.
-    limit_bytes: the most bytes that what it gives for its groups takes on one core.
+    limit_bytes: the largest size of its groups' results on one core.
   """
 
   kind: Kind
@@ -83,7 +83,7 @@ class Plan:
 
   @property
   def arguments(self) -> tuple:
-    """The specs of what it takes: (batches, first, count), or batches alone; one a replica."""
+    """The specs of its arguments: (batches, first, count), or batches alone; one per replica."""
     if not self.is_stacked:
       return ((self.element_spec,) * self.replicas,)
     number = tf.TensorSpec([], tf.int32)
@@ -95,13 +95,13 @@ class Plan:
     return stacks.bytes_of_step(self.element_spec)
 
   def of_length(self, length: int) -> "Plan":
-    """Returns the same with another number of steps; one step is not stacked."""
+    """Returns the same plan with another number of steps; one step is not stacked."""
     return dataclasses.replace(self, length=max(length, 1), is_stacked=length > 1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Planner:
-  """Says which programs there are.
+  """Decides which programs there are.
 
   Attributes:
     config: the RunConfig.
@@ -117,10 +117,10 @@ class Planner:
     Args:
       kind: the kind.
       element_spec: of one core's batch.
-      groups: how many groups the input has, or None.
+      groups: the number of groups in the input, or None.
 
     Raises:
-      SettingError: TPUConfig.steps_per_program cannot be had.
+      SettingError: TPUConfig.steps_per_program is impossible here.
     """
     length = self._length(kind, element_spec, groups)
     limit = self.config.tpu_config.stacked_input_bytes

@@ -1,8 +1,8 @@
-"""Operations that a functionalized program computes in another way than TensorFlow lowers them.
+"""Operations that a functionalized program computes differently from TensorFlow's lowering.
 
-TensorFlow lowers some operations for a CPU in a way that is slow on a TPU, or not at all. Their
-rules take operations that every XLA device does well: so a program lowered anywhere is the one that
-a TPU runs.
+TensorFlow lowers some operations for a CPU in a way that is slow on a TPU, or not at all. The rules
+here use operations that every XLA device computes well, so a program lowered anywhere is the
+program of a TPU.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from trainer.programs import random_operations, resize_operations
 def _where_of_a_constant(
   operation: tf.Operation, inputs: Sequence[tf.Tensor]
 ) -> Sequence[tf.Tensor] | None:
-  """A rule: the indexes of a constant's true elements, whose number is known."""
+  """A rule: the indexes of a constant's true elements, whose number is fixed."""
   del operation
   (condition,) = map(tf.get_static_value, inputs)
   return None if condition is None else [tf.constant(np.argwhere(condition), tf.int64)]
@@ -29,24 +29,24 @@ _OF_DATA = ("Where", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCounts
 
 
 def replaced(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> Sequence[tf.Tensor] | None:
-  """Computes what an operation computes, if there is a rule for it.
+  """Computes an operation by its rule, if it has one.
 
   Args:
     operation: a traced operation.
-    inputs: its inputs, in the graph that is being traced now.
+    inputs: its inputs, in the graph in trace.
 
   Returns:
-    The outputs, or None where the operation stays as it is.
+    The outputs, or None if the operation stays unchanged.
   """
   rule = RULES.get(operation.type)
   return rule(operation, inputs) if rule else None
 
 
 def source_of_size(results: Iterable[tf.Tensor]) -> tf.Operation | None:
-  """Returns an operation from which a result has a size that depends on the data, or None.
+  """Returns an operation that gives a result a size that depends on the data, or None.
 
-  XLA works on such arrays with room for the largest, and would return all of that room. Where they
-  are summed up or taken apart inside of the program, it does so rightly.
+  XLA reserves the largest size for such an array, and would return all of it. Sums and parts of
+  such arrays inside the program are correct.
   """
   seen = set()
   waiting = list(results)

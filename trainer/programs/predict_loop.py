@@ -24,15 +24,15 @@ _STEPS_AT_WORK = 2
 
 @dataclasses.dataclass(frozen=True)
 class TracedPrediction:
-  """A prediction step that was traced for one kind of input.
+  """A traced prediction step for one kind of input.
 
   Attributes:
     target: the Target.
-    function: the concrete function of (iterator), which predicts for the next group. A tf.function
+    function: the concrete function of (iterator), which predicts the next group. A tf.function
       would look it up for every group, which takes as long as a light step.
-    step: what the trace found.
-    at_once: how many groups `several` predicts for.
-    several: the tf.function of (iterator) that predicts for `at_once` groups.
+    step: the TracedStep.
+    at_once: the number of groups that `several` predicts.
+    several: the tf.function of (iterator) that predicts `at_once` groups.
   """
 
   target: plan_lib.Target
@@ -42,7 +42,7 @@ class TracedPrediction:
   several: tf.types.experimental.PolymorphicFunction
 
   def read(self, dataset: tf.data.Dataset) -> tf.data.Iterator:
-    """Returns what `run` takes the groups of a dataset from."""
+    """Returns the iterator from which `run` takes the groups of a dataset."""
     return iter(dataset)
 
   def run(

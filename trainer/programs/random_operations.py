@@ -1,14 +1,13 @@
-"""TensorFlow's random operations, by the generator that the device itself has.
+"""TensorFlow's random operations, computed by the device's own generator.
 
-XLA has an operation whose algorithm is the device's choice: a TPU has a generator in hardware, and
-XLA takes Philox on a CPU or GPU. TensorFlow writes Philox into every program that it lowers for a
-CPU. A TPU computes that slowly and in much memory. The numbers of these rules follow from the seed
-alone, on devices of one kind; they are not those of TensorFlow's kernels.
+XLA has an operation whose algorithm the device chooses: a TPU has a generator in hardware, and XLA
+uses Philox on a CPU or GPU. TensorFlow writes Philox into every program that it lowers for a CPU,
+which a TPU computes slowly and with much memory. The numbers of these rules follow from the seed
+alone, on devices of one kind, and differ from the numbers of TensorFlow's kernels.
 
-An operation with a state of its own, such as tf.random.uniform, has none here: its numbers follow
-from the run's seed, the step, the core, and the number of draws before it in the step. So a
-training that is resumed draws what it would have drawn. XLA itself would draw numbers that no seed
-decides.
+A stateful operation, such as tf.random.uniform, loses its state: its numbers follow from the run's
+seed, the step, the core, and the number of earlier draws in the step. A resumed training therefore
+draws the numbers of an undisturbed one. XLA's own numbers would follow no seed.
 """
 
 import functools
@@ -23,7 +22,7 @@ from trainer.internals import tensorflow_internals
 # Bits after the binary point of a uniform number below 1, which the dtype holds exactly. One more
 # bit would fit, but then minval + (maxval - minval) * number would round up to maxval more often.
 _UNIFORM_BITS = {tf.bfloat16: 7, tf.float16: 10, tf.float32: 23, tf.float64: 52}
-# The smallest words that have as many bits.
+# The smallest word with as many bits.
 _WORDS = {tf.bfloat16: tf.uint8, tf.float16: tf.uint32, tf.float32: tf.uint32}
 
 _SQRT_2 = math.sqrt(2)
@@ -38,7 +37,7 @@ def _draw(state, shape, dtype):
 
 
 def _highest(state, shape, word, count):
-  """Returns the `count` highest bits of random words as signed integers, which are at least 0."""
+  """Returns the `count` highest bits of random words as signed integers that are at least 0."""
   bits = _right(_draw(state, shape, word), tf.constant(word.size * 8 - count, word))
   return tf.cast(bits, tf.int64 if word == tf.uint64 else tf.int32)
 
@@ -166,7 +165,7 @@ def _mixed(word):
 def _computed(compute, operation, state, given):
   """Returns the outputs of a draw. Dropout compares a number with its rate: a byte may suffice.
 
-  XLA keeps in memory what its generator draws, so that a byte takes a quarter of the memory.
+  XLA keeps the generator's numbers in memory: a byte takes a quarter of the memory.
   """
   (result,) = operation.outputs
   if compute is _uniform and _is_decided_by_a_byte(result):
@@ -175,10 +174,10 @@ def _computed(compute, operation, state, given):
 
 
 def _is_decided_by_a_byte(number):
-  """Returns whether 8 bits are all that matters of a traced uniform number in [0, 1).
+  """Returns whether 8 bits of a traced uniform number in [0, 1) suffice.
 
-  They are if it is compared with a constant that is a multiple of 1 / 256, such as a rate of 0.25,
-  and has no other use.
+  They do if its only use is a comparison with a constant that is a multiple of 1 / 256, such as a
+  rate of 0.25.
   """
   scale, offset = 1.0, 0.0
   while number.dtype == tf.float32 and len(number.consumers()) == 1:
@@ -213,9 +212,9 @@ def _known(others):
 def _drawn(
   compute: Callable[..., tf.Tensor], operation: tf.Operation, inputs: Sequence[tf.Tensor]
 ) -> Sequence[tf.Tensor] | None:
-  """The rule of an operation whose result `compute` gives for a state, a shape and a dtype.
+  """The rule of an operation; `compute` returns its result for a state, a shape and a dtype.
 
-  It does not apply where the shape is unknown, or where the program asks for an algorithm by name.
+  The rule does not apply if the shape is unknown, or if the program names an algorithm.
   """
   (result,) = operation.outputs
   given = _given(operation, inputs)
@@ -246,7 +245,7 @@ def drawn(
   replica: tf.Tensor,
   draws: tf.Tensor,
 ) -> Sequence[tf.Tensor] | None:
-  """Computes what an operation of STATEFUL draws.
+  """Computes the numbers of an operation in STATEFUL.
 
   Args:
     operation: the traced operation.
@@ -256,7 +255,7 @@ def drawn(
     draws: int64 scalar tensor: the number of draws before this one in the step, below 2**32.
 
   Returns:
-    The outputs, or None if the operation has no rule, or a shape that is not known.
+    The outputs, or None if the operation has no rule, or an unknown shape.
   """
   (result,) = operation.outputs
   compute = STATEFUL[operation.type]
@@ -284,12 +283,12 @@ def _rules():
 
 
 # Type of an operation → function of the traced operation and its new inputs. It returns the new
-# outputs, or None where the operation stays as it is.
+# outputs, or None if the operation stays unchanged.
 RULES: dict[str, Callable[[tf.Operation, Sequence[tf.Tensor]], Sequence[tf.Tensor] | None]] = (
   _rules()
 )
-# Type of an operation that has a state of its own → the function that computes what it draws, as
-# for `_drawn`; None for one that has no rule.
+# Type of a stateful operation → the function that computes its numbers, as for `_drawn`; None if it
+# has no rule.
 STATEFUL: dict[str, Callable[..., tf.Tensor] | None] = {
   "Multinomial": _multinomial,
   "ParameterizedTruncatedNormal": None,

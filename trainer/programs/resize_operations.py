@@ -5,8 +5,8 @@ weights are constants of the program. TensorFlow lowers resizes for a CPU as gat
 which take a TPU many times the memory and the time of two products; it does not lower the gradient
 of nearest neighbour, nor the other methods at all.
 
-A product mixes each pixel with weights of 0 into the others of its row and column: where one is not
-finite, all of these become NaN.
+A product adds each pixel with a weight of 0 to the other pixels of its row and column: one pixel
+that is not finite makes all of them NaN.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,14 +16,14 @@ import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
 
-# Those of all methods that say how places of new and old pixels belong together.
+# The attributes of all methods that relate the places of new and old pixels.
 _ATTRIBUTES = ("align_corners", "half_pixel_centers", "kernel_type", "antialias")
 
 
 def _matrices(operation, inputs, before, after):
   """Returns the matrices [after, before] that resize the rows and the columns.
 
-  TensorFlow's own kernels give them, for an image of one column whose channels are the unit
+  TensorFlow's own kernels compute them, from an image of one column whose channels are the unit
   vectors.
 
   Args:
@@ -105,7 +105,7 @@ def _resized(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> Sequence[t
 
 
 def _gradient(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> Sequence[tf.Tensor] | None:
-  """A rule: the gradient of a resize, which is the product with the transposed matrices."""
+  """A rule: the gradient of a resize is the product with the transposed matrices."""
   (result,), gradients = operation.outputs, inputs[0]
   matrices = _matrices(operation, inputs, result.shape[1:3], gradients.shape[1:3])
   if matrices is None:

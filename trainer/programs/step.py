@@ -1,8 +1,8 @@
 """One step of each kind: calls the model_fn on every replica, each with its own batch.
 
 The order inside a training step is fixed: forward → loss → gradients → combine over the replicas →
-clip → apply. The model_fn does the first three. `trainer.optimization.optimizers` does the rest,
-the same for every optimizer.
+clip → apply. The model_fn does the first three, `trainer.optimization.optimizers` the rest, in the
+same way for every optimizer.
 """
 
 import dataclasses
@@ -44,8 +44,8 @@ class TracedStep:
   scalars: dict[str, tf.Variable] = dataclasses.field(default_factory=dict)
 
   def note(self, made: spec.EstimatorSpec) -> None:
-    """Keeps what the model_fn has returned, if this process's first replica has called it."""
-    # A program's objects keep what that call left in them, and its hooks refer to them.
+    """Keeps the result of the model_fn, if this process's first replica called it."""
+    # The program's objects keep the state of that call, and its hooks refer to them.
     if store_run.replica_number() in (None, 0):
       self.specification = made
 
@@ -63,19 +63,19 @@ class TracedStep:
 class Program:
   """A model_fn on the replicas of a strategy, with the variables that it creates.
 
-  Call `run_step` and `run_stack` while a tf.function is being traced. Each returns, beside tensors,
-  the TracedStep.
+  Call `run_step` and `run_stack` during the trace of a tf.function. Each returns tensors and the
+  TracedStep.
 
   Args:
     model_fn: the model_fn.
     strategy: the strategy whose replicas run it.
     params: the params of the model_fn, without "batch_size".
-    batch_sizes: kind → per-core batch size, for params["batch_size"]. For a kind that is absent, as
-      in an export, the params have no "batch_size".
+    batch_sizes: kind → per-core batch size, for params["batch_size"]. If a kind is missing, as in
+      an export, the params have no "batch_size".
     config: the run's configuration.
     uses_cpu_kernels: whether `trainer.tracing.cpu_kernels` replace operations of Keras. Only for
       programs that run on CPUs and nowhere else.
-    xla_devices: the pjrt.devices.Devices that run the programs; None where TensorFlow does.
+    xla_devices: the pjrt.devices.Devices that run the programs; None if TensorFlow runs them.
 
   Attributes:
     strategy: the strategy.
@@ -120,14 +120,14 @@ class Program:
     self.calls = model_calls.ModelCalls(model_fn, params, batch_sizes, config, self.store)
 
   def run_step(self, kind: Kind, batches: Sequence[tuple]) -> tuple[Any, TracedStep]:
-    """Does one step.
+    """Runs one step.
 
     Args:
-      kind: of the step.
+      kind: the kind of the step.
       batches: an element (see `trainer.inputs`) for each replica. A prediction drops the labels.
 
     Returns:
-      (results, traced): the TracedStep, and what the step gives. That is,
+      (results, traced): the step's results, and the TracedStep. The results are,
 
       - of training, (loss, host_tensors): float32 scalar, the mean loss of this process's replicas,
         before the update; the tensors of the host_call, concatenated over the replicas;
@@ -136,15 +136,15 @@ class Program:
       - of prediction, the model_fn's predictions, concatenated over the replicas.
     """
     traced = TracedStep()
-    # The order is important. The loop increments the global step after this function, so what runs
-    # "after the step" below is for step + 1.
+    # The order matters. The loop increments the global step after this function, so the requests
+    # "after the step" below get step + 1.
     step = self.global_step.read_value() if kind == Kind.TRAIN else None
     results = self._run_on_replicas(
       functools.partial(self._step_on_replica, kind, traced),
       *self._of_each_replica(batches),
       kind=kind,
     )
-    # Scalars are stacked, all else is concatenated.
+    # Scalars are stacked, all other tensors are concatenated.
     results = tf.nest.map_structure(
       lambda *values: (tf.concat if values[0].shape.rank else tf.stack)(values, 0),
       *self._per_replica(results),
@@ -159,21 +159,21 @@ class Program:
   def run_stack(
     self, plan: plan_lib.Plan, stack: Sequence[tuple], first: tf.Tensor, count: tf.Tensor
   ) -> tuple[core_totals.CoreTotals | core_results.CoreResults, TracedStep]:
-    """Does training steps and counts them; or evaluates groups, or predicts for them.
+    """Runs training steps and counts them; or evaluates or predicts groups.
 
-    The loop over the steps is inside of `strategy.run`: the steps are one program of the device.
-    The replicas of a MirroredStrategy cannot wait for each other in there, and have no stacks.
+    The loop over the steps is inside `strategy.run`: the steps are one program of the device. The
+    replicas of a MirroredStrategy cannot wait for each other in there, and have no stacks.
 
     Args:
-      plan: the program, which is stacked.
+      plan: the stacked program.
       stack: for each replica its elements of several steps: nests of tensors with one more axis in
         front, [steps, per-core batch, ...].
-      first: int32 scalar, where in the stack to begin.
+      first: int32 scalar, the first place of the stack.
       count: int32 scalar, the number of steps.
 
     Returns:
-      (kept, traced): what the steps add up to, or what `run_step` would return of each replica,
-      that of the first group at place 0: in variables; and the TracedStep.
+      (kept, traced): the totals of the steps, or the results of `run_step` for each replica, the
+      first group's at place 0, in variables; and the TracedStep.
 
     Raises:
       core_results.TooLarge: see CoreResults.keep.
@@ -221,7 +221,7 @@ class Program:
       unchanged_variables.warn_if_unchanged(self.store, made.train_op, self.calls.model_name)
 
   def _step_on_replica(self, kind, traced, *element):
-    """Does a step on a replica; returns what `run_step` does, of this replica."""
+    """Runs a step on a replica; returns this replica's results of `run_step`."""
     if kind == Kind.PREDICT:
       made = self.calls.call_model_fn(kind, element[:1])
       traced.note(made)
@@ -268,7 +268,7 @@ class Program:
       )
 
   def _run_after_step(self, step):
-    """Runs what the model_fn has asked for after some steps, if it is due after this one."""
+    """Runs the requests of the model_fn that are due after this step."""
 
     def run(fn):
       self._run_on_replicas(fn, goes_on=True)
@@ -287,7 +287,7 @@ class Program:
 
 
 def _for_each_place(first, count, do):
-  """Calls `do` for `count` places of a stack, in a loop of the function that is being traced."""
+  """Calls `do` for `count` places of a stack, in a loop of the function in trace."""
 
   def body(index):
     do(index)

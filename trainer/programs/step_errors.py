@@ -1,4 +1,4 @@
-"""What the user is told of a model_fn, or a step of it, that goes wrong: file, line, input."""
+"""Error messages about a failing model_fn, or a step of it: file, line, input."""
 
 import contextlib
 import re
@@ -20,17 +20,17 @@ def of_model_fn(name: str, mode: str, element: tuple) -> Iterator[None]:
 
   Args:
     name: the model_fn's name.
-    mode: the mode in which it is called.
-    element: features, or features and labels: what it is given.
+    mode: the mode of the call.
+    element: its arguments: features, or features and labels.
 
   Raises:
     ModelFnError: the model_fn raised an error that is not Octet's own.
-    OctetError: it raised this one; a SpecError and a SettingError get the file and the line.
+    OctetError: the model_fn raised it; a SpecError and a SettingError get the file and the line.
   """
   try:
     yield
   except (errors.SpecError, errors.SettingError) as error:
-    # Of an EstimatorSpec, say, which does not know who makes it.
+    # An EstimatorSpec, for example, does not know its maker.
     where, said = _where(error), command.original(error)  # gin raises another in its place
     if where and where not in str(said):
       said.args = (f"{said}{where}",)
@@ -50,9 +50,8 @@ def of_step(name: str, kind: Kind) -> Iterator[None]:
     kind: the kind, for the message.
 
   Raises:
-    ModelFnError: an operation rejected its input, such as a label that is out of range, an
-      assertion failed, XLA has no such operation, or Python code raised that a tf.py_function
-      calls.
+    ModelFnError: an operation rejected its input, such as a label out of range; an assertion
+      failed; XLA lacks an operation; or Python code in a tf.py_function raised.
   """
   try:
     yield

@@ -1,6 +1,6 @@
 """Warns of differences that broadcast: [batch, 1] - [batch] is [batch, batch].
 
-A loss of it is a number like any other, and trains the model towards the mean of the labels.
+Such a loss is a number like any other, and trains the model towards the mean of the labels.
 """
 
 import tensorflow as tf
@@ -13,13 +13,13 @@ _DIFFERENCES = ("Sub", "SquaredDifference")
 
 
 def warn(graph: tf.Graph, batch: int | None, model_name: str) -> None:
-  """Warns of each such difference in a graph that was traced.
+  """Warns of each such difference in a traced graph.
 
   Args:
-    graph: in which the model_fn was traced.
-    batch: the examples of a core; None where that is not known, and nothing is told. Differences
-      of other sizes are meant, such as those of places in a text.
-    model_name: the model_fn's.
+    graph: the graph of the model_fn's trace.
+    batch: the examples of a core; None if unknown, for no warning. Differences of other sizes are
+      intended, such as those between places in a text.
+    model_name: the model_fn's name.
   """
   for operation in graph.get_operations():
     if operation.type in _DIFFERENCES and _broadcasts(

@@ -12,14 +12,14 @@ from trainer.tracing import user_frames
 
 
 def check(function: Any, model_name: str) -> None:
-  """Checks a function that TensorFlow will run.
+  """Checks a function for TensorFlow.
 
   Args:
     function: the tf.types.experimental.ConcreteFunction.
-    model_name: that of the model_fn.
+    model_name: the model_fn's name.
 
   Raises:
-    ModelFnError: an operation of the function would end the process. The message names its line.
+    ModelFnError: an operation of the function would kill the process. The message names its line.
   """
   for operation in graph_operations.walk(function.graph):
     if operation.type == "XlaReplicaId":

@@ -1,4 +1,4 @@
-"""A program that was traced for its Plan: the loop, preflight and other runtimes start from it."""
+"""A traced program of a Plan, from which the loop, preflight and other runtimes start."""
 
 import dataclasses
 from collections.abc import Callable
@@ -18,13 +18,13 @@ class TracedProgram:
   """A traced program.
 
   Attributes:
-    plan: what it was traced for.
-    concrete: the concrete function of the flat tensors of plan.arguments. Where the program is one
-      step, it returns the step's results; where it takes a stack, nothing.
+    plan: the plan of the trace.
+    concrete: the concrete function of the flat tensors of plan.arguments. For one step it returns
+      the step's results; for a stack, nothing.
     global_step: the variable.
-    step: what the trace of its step found.
-    kept: what a program that takes a stack leaves in variables of each core: the CoreTotals of a
-      training, the CoreResults of groups. None for one step.
+    step: the TracedStep of its step.
+    kept: the values that a program with a stack leaves in variables of each core: the CoreTotals of
+      a training, the CoreResults of groups. None for one step.
   """
 
   plan: plan_lib.Plan
@@ -46,11 +46,11 @@ def trace(
 
   Args:
     program: the step.Program.
-    plan: what to trace.
+    plan: the plan to trace.
     jit_compile: see tf.function.
 
   Raises:
-    core_results.TooLarge: what so many groups give exceeds plan.limit_bytes.
+    core_results.TooLarge: the results of so many groups exceed plan.limit_bytes.
     ModelFnError: the model_fn raised.
   """
   found: list[tuple[Any, step_lib.TracedStep]] = []
@@ -71,14 +71,14 @@ def trace(
 
 
 def trace_longest(plan: plan_lib.Plan, trace: Callable[[plan_lib.Plan], _Traced]) -> _Traced:
-  """Traces the longest program of at most plan.length groups whose results keep to their bound.
+  """Traces the longest program of at most plan.length groups whose results fit.
 
-  What groups give is known when they are traced. If it exceeds plan.limit_bytes, fewer groups are
-  one program; where not even two may be, the program is one step.
+  The trace shows the size of the groups' results. If it exceeds plan.limit_bytes, the program gets
+  fewer groups, or one step if not even two groups fit.
 
   Args:
     plan: the program.
-    trace: function of a Plan that traces it, and may raise TooLarge for one that is stacked.
+    trace: function of a Plan that traces it, and may raise TooLarge for a stacked plan.
   """
   while True:
     try:

@@ -23,13 +23,13 @@ from trainer.tracing import step_input
 
 @dataclasses.dataclass(frozen=True)
 class TracedLoop:
-  """A training loop that was traced for one kind of input.
+  """A traced training loop for one kind of input.
 
   Attributes:
     function: the concrete function of (iterator, steps).
-    step: what the trace of its step found.
+    step: the TracedStep of its step.
     is_single_threaded: whether it runs in one thread, see `executor`.
-    waiting: variable, true while the loop waits for input; None where nobody can tell.
+    waiting: variable, true while the loop waits for input; None if this is unknown.
   """
 
   function: tf.types.experimental.ConcreteFunction
@@ -57,13 +57,13 @@ class TracedLoop:
       return self.function(iterator, tf.constant(steps, tf.int64))
 
   def read(self, dataset: tf.data.Dataset) -> tf.data.Iterator:
-    """Returns what `run` takes the batches of a dataset from."""
+    """Returns the iterator from which `run` takes the batches of a dataset."""
     iterator = iter(dataset)
     step_input.read_from(self.function.graph, iterator)
     return iterator
 
   def failed_in_input(self) -> bool | None:
-    """Returns whether the loop, which has raised an error, was waiting for input.
+    """Returns whether the loop was waiting for input when it raised an error.
 
     Returns:
       None if the loop ran in several threads: then only the error itself can tell.
@@ -111,7 +111,7 @@ class TrainLoop:
     return TracedLoop(function, traced, is_single_threaded, waiting)
 
   def _loop(self, next_step, steps):
-    """Adds the loop to the function that is being traced.
+    """Adds the loop to the function in trace.
 
     Args:
       next_step: function of a step and the loop's state that adds the step; returns the next state.
@@ -147,21 +147,21 @@ class TrainLoop:
   def _step(self, start, found, batches, state, asked_at):
     """Adds a step to the loop's body; returns the loop's next state."""
     done, _, loss_sum, non_finite, waited, free_at = state
-    # The order is important for the times. 1. All batches are there. 2. The clock is read.
-    # 3. The replicas start. Without the second dependency, eight replicas would keep the CPU busy
-    # before the clock is read, and their work would count as waiting for input.
+    # The order decides the times. 1. All batches have arrived. 2. The clock is read. 3. The
+    # replicas start. Without the second dependency, eight replicas would keep the CPU busy before
+    # the clock is read, and their work would count as waiting for input.
     with tf.control_dependencies(tf.nest.flatten(batches)):
       ready_at = _now()
     with tf.control_dependencies([ready_at]):
       batches = tf.nest.map_structure(tf.identity, batches)
     with tensorflow_internals.AutomaticControlDependencies() as everything:
       (loss, host_tensors), traced = self.program.run_step(Kind.TRAIN, batches)
-      # The loss is computed long before the step ends. This makes it wait for the whole step, its
-      # assignments too, so that `free_at` below is the end of the step.
+      # The loss exists long before the step ends. This makes it wait for the whole step and its
+      # assignments, so that `free_at` below is the end of the step.
       loss = everything.mark_as_return(loss)
     found.append(traced)
     done += 1
-    # After the step, before its number is counted: the host_call gets the step that it is for.
+    # After the step, before it is counted: the host_call gets the number of its own step.
     self.host.add(traced.host_fn, start + done, host_tensors)
     self.program.global_step.assign(start + done)
     non_finite = tf.where((non_finite < 0) & ~tf.math.is_finite(loss), start + done, non_finite)
@@ -174,7 +174,7 @@ class TrainLoop:
 
   def _step_if_more(self, iterator, step, state):
     asked_at = _now()
-    # A step needs a batch for every replica. The batches left at the end of the data are dropped.
+    # A step needs a batch for every replica. It drops the last batches if there are too few.
     optionals = [iterator.get_next_as_optional() for _ in range(self.target.replicas)]
     more = tf.reduce_all([optional.has_value() for optional in optionals])
     return tf.cond(

@@ -1,7 +1,7 @@
-"""Warns of a training that trains nothing: a step that changes no trainable variable.
+"""Warns of a training step that changes no trainable variable.
 
-A tf.no_op() for a train_op, an optimizer that was made and not applied, or one that got an empty
-list: the steps are counted, the loss is reported, and the model stays as it was.
+A tf.no_op() as the train_op, an optimizer that nothing applies, or an optimizer with an empty list:
+the training counts its steps and reports its loss, and the model stays unchanged.
 """
 
 from typing import Any
@@ -14,15 +14,15 @@ from trainer.tracing import user_frames, variable_store
 
 
 def warn_if_unchanged(store: variable_store.VariableStore, train_op: Any, model_name: str) -> None:
-  """Warns if the training step that was traced last changes no trainable variable.
+  """Warns if the newest traced training step changes no trainable variable.
 
   A model whose variables are all frozen (`layer.trainable = False`, `tf.Variable(...,
-  trainable=False)`) has none, and is meant to stay as it is: nothing is told.
+  trainable=False)`) is meant to stay unchanged, and causes no warning.
 
   Args:
-    store: in which the step was traced, with what it does after some steps.
-    train_op: of the EstimatorSpec.
-    model_name: the model_fn's.
+    store: the store of the trace, with its requests after some steps.
+    train_op: the EstimatorSpec's.
+    model_name: the model_fn's name.
   """
   if not store.is_untrained():
     return
@@ -37,8 +37,8 @@ def warn_if_unchanged(store: variable_store.VariableStore, train_op: Any, model_
 
 
 def _where(train_op):
-  """Where the model_fn made an op; "" for a variable, which says nothing of that."""
+  """Returns the line of the model_fn that made an op; "" for a variable, which has no line."""
   operation = getattr(train_op, "op", train_op)
   frames = graph_operations.frames_of(operation) if isinstance(operation, tf.Operation) else []
-  # An op that was made between the replicas was not made inside of the call.
+  # An op from between the replicas was not made inside the call.
   return user_frames.where(user_frames.inside_model_fn(frames))

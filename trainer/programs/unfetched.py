@@ -1,8 +1,8 @@
 """Warns of assignments in a model_fn that nothing fetches: neither train_op nor loss needs them.
 
-In a native model_fn they run in each step all the same, such as the second one of two optimizers of
-which one is returned. In a model_fn of `trainer.compat.v1` they do not, and what a Keras layer
-assigns, such as moving averages, stays as it is unless `layer.updates` is fetched.
+In a native model_fn they run in each step, for example the second of two optimizers. In a model_fn
+of `trainer.compat.v1` they do not run, and the assignments of a Keras layer, such as moving
+averages, are lost unless the program fetches `layer.updates`.
 """
 
 import os
@@ -23,9 +23,9 @@ def warn(made: fetched_operations.Made, fetched: Any, model_name: str) -> None:
   """Warns of each line of the user's that makes such an assignment.
 
   Args:
-    made: what the model_fn made.
-    fetched: nest of what the step fetches of it.
-    model_name: the model_fn's.
+    made: the operations of the model_fn.
+    fetched: nest of the tensors and operations that the step fetches.
+    model_name: the model_fn's name.
   """
   needed = fetched_operations.changes(fetched)
   graph = tf.compat.v1.get_default_graph()

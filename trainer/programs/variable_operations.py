@@ -1,9 +1,9 @@
-"""What TensorFlow's operations on variables compute, as functions of the variables' values.
+"""TensorFlow's operations on variables, as functions of the variables' values.
 
-Each rule's function takes the operation's inputs by the names that TensorFlow gives them, with a
-value where the operation takes a variable. It returns the operation's result, or the next values of
-the variables that it assigns. The formulas of the optimizers are those of TensorFlow's kernels for
-XLA (tensorflow/compiler/tf2xla/kernels/training_ops.cc).
+A rule's function takes the operation's inputs under TensorFlow's names, with a value for each
+variable. It returns the operation's result, or the next values of the variables that it assigns.
+The formulas of the optimizers come from TensorFlow's kernels for XLA
+(tensorflow/compiler/tf2xla/kernels/training_ops.cc).
 """
 
 import dataclasses
@@ -15,14 +15,15 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-  """What an operation does.
+  """The effect of an operation.
 
   Attributes:
-    compute: function of the inputs and attributes, by name. Returns the result; where the operation
-      assigns, the tuple of the next values.
-    assigns: names of the inputs that are assigned.
-    attributes: names of the operation's attributes that the function takes.
-    returns: of an operation that assigns and has a result, the input whose value before is it.
+    compute: function of the inputs and attributes, by name. It returns the result, or, for an
+      operation that assigns, the tuple of the next values.
+    assigns: names of the assigned inputs.
+    attributes: names of the attributes that the function takes.
+    returns: for an operation that assigns and has a result, the input whose old value is the
+      result.
   """
 
   compute: Callable[..., Any]
@@ -57,7 +58,7 @@ def _gradient_descent(var, alpha, delta):
 
 
 def _proximal(value, lr, l1, l2):
-  """The minimum of l1 and l2 penalties beside a step that has led to this value."""
+  """Returns the minimum of l1 and l2 penalties after a step that led to this value."""
   shrunk = tf.sign(value) * tf.maximum(tf.abs(value) - lr * l1, 0.0)
   return shrunk / (1.0 + lr * l2)
 
@@ -153,7 +154,7 @@ _SCATTERS = {
   "Max": tf.tensor_scatter_nd_max,
 }
 
-# Operation → what it does. TensorFlow has more; a TPU's compiler does not know all of them either.
+# Operation → its effect. TensorFlow has more; a TPU's compiler does not know all of them either.
 RULES = {
   "ReadVariableOp": Rule(lambda resource: resource),
   "VarIsInitializedOp": Rule(lambda resource: tf.constant(True)),

@@ -1,15 +1,15 @@
-"""Evaluation and prediction on XLA devices: many groups are one program, which PJRT runs.
+"""Evaluation and prediction on XLA devices: one program has many groups, and PJRT runs it.
 
-The host hands over the input of several groups in one stack (`trainer.inputs.stacks`) and starts
-the program. What the groups give stays in variables of the devices (`core_results`). The host reads
-it once a program, and then counts it in the metrics, group by group: a metric_fn may be any
-TensorFlow program, and sees the same tensors in the same order as on other devices.
+The host sends the input of several groups in one stack (`trainer.inputs.stacks`) and starts the
+program. The groups' results stay in variables of the devices (`core_results`). The host reads them
+once per program, and then counts them in the metrics, group by group: a metric_fn may be any
+TensorFlow program, and gets the same tensors in the same order as on other devices.
 
-A partial batch is a program of its own, of its own size: each device computes it, and the first
-one's result counts.
+A partial batch has a program of its own size: each device computes it, and Octet uses the first
+device's result.
 
-Several hosts share the groups: each makes all batches, so that the order of the examples is that of
-one host, and computes those of its own devices. All hosts get the results of all devices.
+Several hosts share the groups: each makes all batches, in the order of a single host, and computes
+the batches of its own devices. All hosts get the results of all devices.
 """
 
 import dataclasses
@@ -58,15 +58,15 @@ class GroupStackReader(stacks.GroupStackReader):
 
 
 class GroupProgram:
-  """A program of several groups, which was traced for the stacks of one kind of input.
+  """A traced program of several groups, for the stacks of one kind of input.
 
   Args:
-    program: the step.Program, which is traced as one replica of many.
-    plan: of the program, see `xla_program.trace`.
+    program: the step.Program, traced as one replica of many.
+    plan: the plan of the program, see `xla_program.trace`.
 
   Attributes:
-    plan: what was traced.
-    step: what the trace of its step found.
+    plan: the traced plan.
+    step: the TracedStep of its step.
     bytes_of_group: the bytes of one group's results on one core.
 
   Raises:
@@ -76,7 +76,7 @@ class GroupProgram:
 
   def __init__(self, program: step_lib.Program, plan: plan_lib.Plan) -> None:
     variables: Any = program.store.on_xla
-    # A device gets the results of all of them, where not all are of this process.
+    # Each device gets the results of all devices, unless all devices belong to this process.
     copies = variables.devices.count if variables.devices.is_shared else 1
     limited = dataclasses.replace(plan, limit_bytes=plan.limit_bytes // copies)
     traced = xla_program.trace(program, limited)
@@ -94,7 +94,7 @@ class GroupProgram:
     return self._program.put(own)
 
   def read(self, dataset: tf.data.Dataset) -> GroupStackReader:
-    """Returns what reads the groups of a dataset in stacks."""
+    """Returns a reader of a dataset's groups in stacks."""
     stacked = stacks.stack_groups(dataset, self.plan.length)
     return GroupStackReader(stacked, self.put, self._variables.devices.exchange)
 
@@ -105,10 +105,10 @@ class GroupProgram:
     stack.first += count
 
   def results(self) -> Any:
-    """Returns what the groups have given, in the structure of a group's; waits for them.
+    """Returns the groups' results, in the structure of one group's; waits for them.
 
-    Each tensor is [groups, ...]: the cores' are concatenated along the axis of the examples;
-    scalars become [groups, cores]. What groups that were not done would have is undefined.
+    Each tensor is [groups, ...]: the cores' results are concatenated along the axis of the
+    examples; scalars become [groups, cores]. The results of groups that did not run are undefined.
     """
     like = self._kept.variables()
     each = self._variables.read_each(tf.nest.flatten(like))

@@ -1,11 +1,11 @@
-"""Makes a program for XLA devices of a traced one: without variables, as code that PJRT runs.
+"""Makes a program for XLA devices from a traced one: code without variables that PJRT runs.
 
     traced = xla_program.trace(program, plan)
     program = xla_program.OnDevices(traced, store)
     program.start(stacks.Stack(program.put(elements), steps=20), 20)
 
-`of` makes what OnDevices compiles, also for devices that are not here. TensorFlow lowers the
-program for a CPU, also where a TPU runs it.
+`of` makes the input of OnDevices, also for absent devices. TensorFlow lowers the program for a CPU,
+even if a TPU runs it.
 """
 
 import dataclasses
@@ -51,32 +51,32 @@ def trace(program: step_lib.Program, plan: plan_lib.Plan) -> traced_program.Trac
 
   Args:
     program: the step.Program.
-    plan: of the program, with the batches of all replicas. It takes a stack also where it is of one
-      step, or of one group, whose results may have any size.
+    plan: the plan, with the batches of all replicas. It takes a stack even for one step, or for one
+      group, whose results may have any size.
 
   Raises:
-    InputError: the input has a dtype that XLA devices do not have.
+    InputError: the input has a dtype that XLA devices lack.
     core_results.TooLarge, ModelFnError: see `traced_program.trace`.
   """
   check_dtypes(plan.kind, plan.element_spec)
   limit = plan.limit_bytes if plan.length > 1 else _NO_LIMIT
   stacked = dataclasses.replace(plan, replicas=1, is_stacked=True, limit_bytes=limit)
-  # As one that XLA compiles: what the gradient of a branch needs is kept in tensors. Outside of
-  # XLA TensorFlow keeps it in optionals, which XLA does not have.
+  # With jit_compile, TensorFlow keeps the values for a branch's gradient in tensors. Otherwise it
+  # keeps them in optionals, which XLA lacks.
   return traced_program.trace(program, stacked, jit_compile=True)
 
 
 def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaProgram:
-  """Makes a program of one of many replicas that takes a stack. It is lowered when it has to be.
+  """Makes a program of one of many replicas that takes a stack. It is lowered on demand.
 
   Args:
     traced: the program.
-    store: the VariableStore, which has its variables.
+    store: the VariableStore of its variables.
     replicas: the number of devices that run it together.
 
   Raises:
-    LowerError: it cannot be made a function without variables. `source.lower` raises the same
-      where XLA cannot compile it.
+    LowerError: the variables cannot be removed. `source.lower` raises the same if XLA cannot
+      compile the program.
   """
   functionalized = lowering.functionalize_traced(traced.concrete, traced.global_step.handle)
   arguments = [
@@ -114,11 +114,11 @@ def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaPr
 
 
 class OnDevices:
-  """A program on the devices of a store, which is compiled, or found compiled, at its first use.
+  """A program on the devices of a store; its first use compiles it, or finds it compiled.
 
   Args:
     traced: the program.
-    store: the VariableStore, which has its variables.
+    store: the VariableStore of its variables.
 
   Attributes:
     variables: the XlaVariables of the store.
@@ -153,15 +153,15 @@ class OnDevices:
     )
 
   def give_variables(self) -> None:
-    """Gives the devices what they lack of the program's variables, see XlaVariables.give."""
+    """Copies the program's missing variables to the devices, see XlaVariables.give."""
     self.variables.give(self._made.variables)
 
   def start(self, stack: stacks.Stack, count: int) -> None:
-    """Starts on the next steps of a stack. The devices work on them after this has returned.
+    """Starts the next steps of a stack, and returns while the devices work.
 
     Args:
-      stack: its elements are what `put` has returned.
-      count: how many steps, or groups.
+      stack: its elements are results of `put`.
+      count: the number of steps, or groups.
     """
     places = {pjrt_program.FIRST: np.int32(stack.first), pjrt_program.COUNT: np.int32(count)}
     self.executable.run(self.variables.on_devices, stack.elements, places)

@@ -1,11 +1,11 @@
-"""The training loop of XLA devices: many steps are one program, which PJRT runs.
+"""The training loop of XLA devices: one program has many steps, and PJRT runs it.
 
-As in `multi_step`, the host hands over the input of several steps in one stack. The variables stay
-on the devices, see `xla_variables`. While the devices work on one program, the host puts the stack
-of the next one on them; it waits for them once a loop, for the totals.
+As in `multi_step`, the host sends the input of several steps in one stack. The variables stay on
+the devices, see `xla_variables`. While the devices run one program, the host sends the next stack;
+it waits for the devices once per loop, for the totals.
 
 Several hosts run the same programs at the same time. Each reads the batches of its own devices, and
-all do as many steps of a stack as the host has that has the fewest.
+all run as many steps of a stack as the host with the fewest steps.
 """
 
 import dataclasses
@@ -24,10 +24,10 @@ from trainer.tracing import xla_variables
 
 @dataclasses.dataclass
 class Stack(stacks.Stack):
-  """A stack that is on XLA devices.
+  """A stack on XLA devices.
 
   Attributes:
-    on_host: for each core its element, on the host.
+    on_host: each core's element, on the host.
   """
 
   on_host: tuple = ()
@@ -74,8 +74,8 @@ class StepsProgram(multi_step.StepsLoop):
   """A program of several training steps, for XLA devices.
 
   Args:
-    program: the step.Program, which is traced as one replica of many.
-    plan: of the program, with the batches of all cores.
+    program: the step.Program, traced as one replica of many.
+    plan: the plan, with the batches of all cores.
     host: see multi_step.StepsLoop.
 
   Raises:
@@ -93,13 +93,13 @@ class StepsProgram(multi_step.StepsLoop):
     self._host_call = tf.function(self._call_newest, autograph=False)
 
   def read(self, dataset: tf.data.Dataset) -> StackReader:
-    """Returns what reads per-core batches in stacks."""
+    """Returns a reader of per-core batches in stacks."""
     stacked = stacks.stack(dataset, self.plan.length, self.plan.replicas)
     self.compile()
     return StackReader(stacked, self._program.put, self._variables.devices.exchange)
 
   def compile(self) -> Any:
-    """Returns the execution.Executable, which is made at the first call."""
+    """Returns the execution.Executable, made at the first call."""
     return self._program.executable
 
   def _begin(self):
@@ -108,7 +108,7 @@ class StepsProgram(multi_step.StepsLoop):
     return int(self._global_step.numpy())
 
   def _start(self, stack, count):
-    # Before the start: one that fails has taken the memory of the variables too.
+    # Before the start: a failing start has taken the memory of the variables too.
     self._variables.mark_changed()
     self._program.start(stack, count)
 
@@ -116,8 +116,8 @@ class StepsProgram(multi_step.StepsLoop):
     self._time_input(reader.fetch)
 
   def _end(self, start, done):
-    # Of all variables only this one has the training's value on the host after each loop. The
-    # devices still work: what is done here does not keep them waiting.
+    # This variable alone has the training's value on the host after each loop. The devices still
+    # work, and do not wait for this.
     self._variables.count_on_host(self._global_step, start + done)
     return self._read(done)
 
@@ -134,7 +134,7 @@ class StepsProgram(multi_step.StepsLoop):
     self._host.add(self.step.host_fn, step, tensors)
 
   def _read(self, done):
-    """Reads what the steps of a loop have left on the devices; waits for them."""
+    """Reads the totals of a loop from the devices; waits for them."""
     scalars = self.step.scalars
     loss, first, *of_scalars = self._variables.read_each(
       [*self.totals.variables()[:2], *scalars.values()]
