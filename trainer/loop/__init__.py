@@ -1,7 +1,7 @@
-"""Trains: device loops one after the other, and what is due between two of them.
+"""Trains: runs device loops, and the scheduled work between them.
 
-`outer_loop` calls the programs of `trainer.programs` from plain Python, and `boundaries` does what
-is due between two calls. `training` uses all of these for an Estimator.
+`outer_loop` calls the programs of `trainer.programs` from plain Python, and `boundaries` does the
+scheduled work between two calls. `training` uses all of these for an Estimator.
 """
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What is done at the boundaries of the training loop, and in which order.
+"""The work at the boundaries of the training loop, and its order.
 
 Example:
     boundaries = Boundaries(...)
@@ -22,7 +22,7 @@ class Evaluations(Protocol):
   """What a training calls around its scheduled checkpoints, except that of step 0."""
 
   def report_pending(self) -> bool:
-    """Tells the hooks, which have begun, of the evaluations that were done before the training.
+    """Tells the hooks, which have begun, the evaluations from before the training.
 
     Returns whether a hook stops the training.
     """
@@ -42,9 +42,9 @@ class Boundaries:
     listeners: list of objects like tf.compat.v1.train.CheckpointSaverListener.
     leave: leaves the training, see preemption.Watch.
     start: the global step to start at.
-    checkpoint: path of the checkpoint that the training goes on from, which need not be written
-      again, or None.
-    has_stepped: whether this training has done a step.
+    checkpoint: path of the checkpoint from which the training resumes, and which needs no save, or
+      None.
+    has_stepped: whether this training has run a step.
   """
 
   config: run_config.RunConfig
@@ -103,13 +103,13 @@ class Boundaries:
     return length
 
   def after_loop(self, result: outer_loop.LoopResult) -> bool:
-    """Does what is due after a loop; returns whether the training shall stop.
+    """Does the scheduled work after a loop; returns whether the training must stop.
 
-    The order is important.
+    The order matters.
 
     Raises:
       NonFinite: a step's loss, or a variable, is NaN or infinite.
-      Preempted, Interrupted: the training was asked to end, and has saved.
+      Preempted, Interrupted: a signal asked the training to end, and it has saved.
     """
     # 0. What all workers have seen together.
     workers = self.workers
@@ -119,24 +119,24 @@ class Boundaries:
     self._length.took(result.steps, result.seconds)
     self.has_stepped = True
 
-    # 1. What is no number: before anything is written or anyone is told.
+    # 1. NaN and infinity: before anything is written or reported.
     saves = bool(workers.broadcast_from_chief(self._checkpoint_due.is_due(result.step)))
     self.variables.after_loop(result, saves)
 
-    # 2. The report, so that hooks can see what was logged.
+    # 2. The report, so that hooks see the logged values.
     self.report.add(result)
 
     # 3. The user's hooks.
     stop = self.hooks.call(result.step, dict(result.scalars, loss=result.loss))
 
-    # 4. The checkpoint, of what the hooks have left, and its evaluation.
+    # 4. The checkpoint, with the hooks' changes, and its evaluation.
     if saves:
       self._checkpoint_due.restart(result.step)
       stop = self._save(result.step) or stop
 
-    # 5. Whether the training is asked to end: by Ctrl-C, or because the machine is being taken
-    #    away. What is saved for that only is not evaluated: the training is in a hurry, and an
-    #    undisturbed one would have no such checkpoint.
+    # 5. Signals: Ctrl-C, or SIGTERM before the machine goes away. A checkpoint for a signal alone
+    # is    not evaluated: time is short, and an undisturbed training would not have this
+    # checkpoint.
     if asked := workers.total(self.watch.request):
       if self._saved_at != result.step:
         self._save(result.step, is_due=False)
@@ -144,12 +144,12 @@ class Boundaries:
     return bool(workers.total(stop))
 
   def finish(self, step: int, data_ended: bool) -> None:
-    """What was not reported yet, the last checkpoint; ends hooks and listeners.
+    """Writes the last report and the last checkpoint; ends hooks and listeners.
 
     Args:
-      step: the global step that was reached.
-      data_ended: whether the place in the data is its beginning again, so that the checkpoint of
-        the step has to be written again.
+      step: the last global step.
+      data_ended: whether the position in the data is the beginning again, so that the checkpoint of
+        the step must be written again.
 
     Raises:
       NonFinite: a variable is NaN or infinite.
@@ -163,7 +163,7 @@ class Boundaries:
       # Of the same step and values: there is nothing that a listener would have to hear of.
       self.saver.save()
     self.saver.wait()
-    # No later checkpoint makes up for this one: it is tried again.
+    # No later checkpoint replaces this one, so try again.
     if self.saver.has_failed:
       self._save(step, is_last=True)
     # A loop that finds no data does no step, but begin_loop has taken the mark away. With the mark,
@@ -180,13 +180,13 @@ class Boundaries:
 
     Args:
       step: the global step.
-      is_due: whether an undisturbed training would save here too. Then the checkpoint is evaluated.
-      is_last: whether no save follows. Then one that fails is an error.
+      is_due: whether an undisturbed training would save here too. If so, evaluate the checkpoint.
+      is_last: whether no save follows. If so, a failure is an error.
 
     Raises:
       NonFinite: a variable is NaN or infinite; nothing is written.
     """
-    # Here too: the look after the loop may have been left out, and hooks may change variables.
+    # Again: the check after the loop may have been skipped, and hooks may change variables.
     self.variables.require(step)
     for listener in self.listeners:
       listener.before_save(None, step)

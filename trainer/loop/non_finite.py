@@ -1,9 +1,9 @@
 """Explains a loss or a variable that became NaN or infinite: the step, the first tensor, the batch.
 
-The device loop reports the step of a loss, and `variable_check` some steps of which one changed a
-variable. To find the tensor, Octet trains again from the last checkpoint up to that step, with the
-same data and the same random numbers (see `rollback`). Then it runs the step with a check of every
-tensor.
+The device loop reports the step of a loss, and `variable_check` several steps, one of which changed
+a variable. To find the tensor, Octet trains again from the last checkpoint up to that step, with
+the same data and the same random numbers (see `rollback`). Then it runs the step with a check of
+every tensor.
 """
 
 import contextlib
@@ -33,8 +33,8 @@ class NonFinite(Exception):
 
   Args:
     step: the global step. For variables the last step that may have changed them.
-    good_step: the newest step after which all variables are known to be good. The same as `step`
-      if something beside the steps changed them.
+    good_step: the newest step after which all variables are known to be finite. The same as `step`
+      if something other than a step changed them.
     loss: "NaN" or "infinite" for a loss; "" if the loss stayed finite.
     variables: "NaN" or "infinite" for each such variable, by name.
 
@@ -127,9 +127,9 @@ def explain(
 
   Args:
     program: the program. Its variables have the values before the step; the step changes them.
-    batches: the step's batches, an element for each replica.
-    found: what the step made; its `step` is exact.
-    directory: folder for the batch, which is written to step-<step>.npz.
+    batches: the step's batches, one element per replica.
+    found: the step's fault; its `step` is exact.
+    directory: folder for the batch, in step-<step>.npz.
 
   Returns:
     Sentences for `message`.
@@ -162,11 +162,11 @@ def explain(
 
 
 def first_tensor(program: step_lib.Program, batches: Sequence[tuple]) -> str | None:
-  """Does a training step with every tensor checked.
+  """Runs a training step with a check of every tensor.
 
   Args:
     program: the program; the step changes its variables.
-    batches: an element for each replica.
+    batches: one element per replica.
 
   Returns:
     A description of the first tensor that is not finite, or None if all are finite.

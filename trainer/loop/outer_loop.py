@@ -1,4 +1,4 @@
-"""The outer loop in plain Python: how long each device loop is, and what it gave."""
+"""The outer loop in plain Python: it chooses the length of each device loop, and runs it."""
 
 import dataclasses
 import time
@@ -12,23 +12,22 @@ from trainer import run_config
 
 @dataclasses.dataclass
 class LoopLength:
-  """How many steps the next device loop has.
+  """The number of steps in the next device loop.
 
-  It never changes the numbers, but when the hooks are called.
+  It changes no numbers, only the steps at which hooks are called.
 
   Args:
     iterations_per_loop: see run_config.TPUConfig.
-    cadences: the numbers of steps that a loop must not run over a multiple of, where
-      iterations_per_loop is None.
-    next_steps: functions of a step that return the next one that a loop must not run over, or None;
-      the same.
+    cadences: numbers of steps; without iterations_per_loop, a loop ends at each multiple of them.
+    next_steps: functions of a step that return the next step at which a loop must end, or None;
+      without iterations_per_loop.
   """
 
   iterations_per_loop: int | str | None
   cadences: tuple[int, ...] = ()
   next_steps: tuple = ()
-  # A loop whose length is chosen for the user should not keep Ctrl-C, a progress bar or a
-  # time-based checkpoint waiting for longer.
+  # If Octet chooses the length, a loop must not delay Ctrl-C, a progress bar or a time-based
+  # checkpoint for longer.
   patience_seconds: float = 10.0
   _length: int = 1
 
@@ -85,16 +84,16 @@ def train(
   """Trains from `step` to `final_step`, or until the input ends or after_loop returns true.
 
   Args:
-    run_loop: function of a number of steps that runs the device loop and returns what
-      train_loop.TracedLoop.run does.
-    step: the global step to start at.
-    final_step: the global step to end at.
-    loop_length: function of the step and final_step that returns how many steps the next loop has.
+    run_loop: function of a number of steps that runs the device loop and returns the result of
+      train_loop.TracedLoop.run.
+    step: the first global step.
+    final_step: the last global step.
+    loop_length: function of the step and final_step that returns the length of the next loop.
     after_loop: called with the LoopResult of each loop; returns whether to stop.
     clock: seconds.
 
   Returns:
-    (step, exhausted): the step that was reached, and whether the input ended before final_step.
+    (step, exhausted): the last step, and whether the input ended before final_step.
   """
   while step < final_step:
     wanted = loop_length(step, final_step)

@@ -7,13 +7,13 @@ Ctrl-C (SIGINT): the training saves at the end of the device loop and raises Int
 Ctrl-C ends a command at once. In other processes it raises KeyboardInterrupt as soon as Python
 runs, and nothing is saved.
 
-If the current step is saved already, as during an evaluation or an export, the training ends there
-without saving again. Before the first step there is nothing to save. The newest checkpoint stays
-complete in any case.
+If the current step is saved already, as during an evaluation or an export, the training ends at
+once without saving again. Before the first step there is nothing to save. The newest checkpoint
+always stays complete.
 
-Python runs signal handlers in the main thread, between two of its instructions. During a device
-loop it executes none. So a second thread also gets each signal: it says at once what will happen,
-and ends the process if that is asked for.
+Python runs signal handlers in the main thread, between two of its instructions, and a device loop
+runs none. A second thread therefore also gets each signal: it prints at once what will happen, and
+ends the process if it must.
 """
 
 import contextlib
@@ -33,21 +33,21 @@ from trainer import errors
 EXIT_CODE = errors.TRY_AGAIN
 
 # Two signals within this time count as one press of Ctrl-C. A terminal sends SIGINT to a program
-# and to the program that started it, and some of these pass it on.
+# and to its launcher, and some launchers pass the signal on.
 _ONE_PRESS_SECONDS = 0.3
 
 NOTHING_TO_SAVE = "before the first step there was nothing to save"
 
 
 class Preempted(SystemExit):
-  """The run was asked to end and has saved. If nobody catches it, the exit code is EXIT_CODE."""
+  """A signal asked the run to end, and it has saved. Uncaught, its exit code is EXIT_CODE."""
 
   def __init__(self) -> None:
     super().__init__(EXIT_CODE)
 
 
 class Interrupted(KeyboardInterrupt):
-  """Ctrl-C, with a message that says what was interrupted and how to continue."""
+  """Ctrl-C, with a message about the interrupted work and how to continue."""
 
 
 @contextlib.contextmanager
@@ -55,7 +55,7 @@ def explain_interrupt(what: str) -> Iterator[None]:
   """Adds a message to a KeyboardInterrupt that leaves the context without one.
 
   Args:
-    what: the message: what was interrupted.
+    what: the message about the interrupted work.
 
   Raises:
     Interrupted: the KeyboardInterrupt, with the message.
@@ -73,9 +73,9 @@ _current: contextvars.ContextVar["Watch | None"] = contextvars.ContextVar("watch
 
 
 def leave_if_saved() -> None:
-  """Leaves the training that this thread is in if it is asked to end and its step is saved.
+  """Leaves this thread's training if a signal asked it to end and its step is saved.
 
-  Call it between the batches of an evaluation, which may be one inside of a training.
+  Call it between the batches of an evaluation, which may belong to a training.
   """
   if watch := _current.get():
     watch.leave_if_saved()
@@ -83,9 +83,9 @@ def leave_if_saved() -> None:
 
 @contextlib.contextmanager
 def leave_at_once() -> Iterator[None]:
-  """Lets a signal interrupt the context, such as an export, and leaves the training then.
+  """Lets a signal interrupt the context, such as an export, and then leaves the training.
 
-  A training whose step is not saved, or that has other workers, is not interrupted.
+  It does not interrupt a training whose step is not saved, or that has other workers.
   """
   watch = _current.get()
   if watch is None or not watch.may_leave:
@@ -101,11 +101,11 @@ def leave_at_once() -> Iterator[None]:
 
 
 class Watch:
-  """Receives the signals for a training, and knows whether it was asked to end.
+  """Receives the signals for a training.
 
   Args:
     leave: function of `request` that leaves the training, whose step is saved. None for one of
-      several workers: they can leave only together, after a loop.
+      several workers: they leave only together, after a loop.
     clock: returns the time in seconds.
   """
 
@@ -126,7 +126,7 @@ class Watch:
 
   @property
   def request(self) -> int:
-    """What the training was asked for, as a number; 0 for nothing.
+    """The requested end of the training, as a number; 0 for none.
 
     Workers add up their numbers; `leave` takes the sum.
     """
@@ -142,7 +142,7 @@ class Watch:
     self._saved, self._at_stake = None, at_stake
 
   def mark_saved(self, step: int) -> None:
-    """Notes that the training is at a step whose checkpoint is written."""
+    """Records that the training is at a step with a written checkpoint."""
     self._saved = step
 
   @property
@@ -151,7 +151,7 @@ class Watch:
     return self._leave is not None and self._saved is not None
 
   def leave_if_saved(self) -> None:
-    """Leaves the training if it is asked to end and may leave."""
+    """Leaves the training if a signal asked it to end and it may leave."""
     if self.request and self._leave is not None and self._saved is not None:
       self._leave(self.request)
 
@@ -286,7 +286,7 @@ class Presses:
     return self._count
 
 
-# Whether the process belongs to a command. Then a second Ctrl-C ends it. It must not end a
+# Whether the process belongs to a command. If so, a second Ctrl-C ends it. It must not end a
 # notebook's process, which holds the user's other work in memory.
 _process_is_own = False
 
@@ -302,7 +302,7 @@ def own_process_scope() -> Iterator[None]:
       return
     if count > 1:
       _end(128 + number, "interrupted again: ended at once; the newest checkpoint is whole")
-    # If the handler is another one, a Watch is active and says what will happen.
+    # With another handler, a Watch is active and prints what will happen.
     elif signal.getsignal(number) is signal.default_int_handler:
       logging.warning("Ctrl-C: ending. A second one ends at once.")
 
@@ -316,8 +316,8 @@ def own_process_scope() -> Iterator[None]:
 
 def _end(code, text):
   """Prints a text and ends the process, from any thread."""
-  # os._exit runs no clean-up, so that a progress bar is erased, and the cursor that it has hidden
-  # shown, here. rich's replacement of sys.stderr would drop the control characters.
+  # os._exit runs no clean-up, so erase a progress bar and show the hidden cursor here. rich's
+  # replacement of sys.stderr would drop the control characters.
   file = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
   clean_up = "\r\x1b[2K\x1b[?25h" if file.isatty() else ""
   print(f"{clean_up}{text}", file=file, flush=True)
@@ -378,7 +378,7 @@ _undone: list[Callable[[], None]] = []
 
 @contextlib.contextmanager
 def _register_undo(undo):
-  """Makes processes that are forked while the context is open call undo."""
+  """Makes forks of this process call undo while the context is open."""
   _undone.append(undo)
   try:
     yield

@@ -1,6 +1,6 @@
 """Handles a loss or a variable that is NaN or infinite.
 
-The reason is looked for. Then the training ends, or goes back to its last checkpoint.
+It finds the cause, then ends the training or returns to its last checkpoint.
 """
 
 import collections
@@ -24,7 +24,7 @@ class Rollback:
   """Handles the non-finite losses and variables of one training.
 
   Attributes:
-    config: its on_non_finite says what to do.
+    config: the RunConfig, with on_non_finite.
     model_dir: gets the batch of the step, in a folder non_finite/.
     batch_size: examples in a step.
   """
@@ -41,20 +41,20 @@ class Rollback:
 
   def __post_init__(self) -> None:
     self._counts: collections.Counter = collections.Counter()  # how often by checkpoint
-    # The example at which the training went on after it went back to a checkpoint.
+    # The example at which the training continued after it returned to a checkpoint.
     self._went_on: dict[str, int] = {}
 
   def handle(self, found: non_finite.NonFinite, input_fn: Callable) -> int:
-    """Goes back to the last good checkpoint where RunConfig.on_non_finite is "rollback".
+    """Returns to the last good checkpoint if RunConfig.on_non_finite is "rollback".
 
     Returns the step of that checkpoint.
 
     Args:
-      found: what is not finite.
-      input_fn: the train input_fn, from which steps are done again to find the reason.
+      found: the fault.
+      input_fn: the train input_fn, for repeating steps to find the cause.
 
     Raises:
-      NonFiniteError: the policy is another one, or going back did not help.
+      NonFiniteError: the policy is another one, or returning did not help.
     """
     latest = self.values.latest()
     found, explanation = self._explain(found, latest, input_fn)
@@ -79,11 +79,10 @@ class Rollback:
     return step
 
   def _explain(self, found, latest, input_fn):
-    """Finds the step and the reason by training again from a checkpoint.
+    """Finds the step and the cause by training again from a checkpoint.
 
     Returns:
-      (found, explanation): what was found first; sentences on where it comes from, "" where that
-      cannot be told.
+      (found, explanation): the first fault; sentences on its cause, "" if the cause is unknown.
     """
     # XLA's programs have no checks of tensors, and one worker alone cannot run a step of several.
     # A hook's change is in no step.
@@ -115,7 +114,7 @@ class Rollback:
     return found, non_finite.explain(self.program, batches, found, folder)
 
   def _train_again(self, checkpoint, input_fn, last_step):
-    """Trains from a checkpoint up to a step; returns the LoopInput that has the next batch."""
+    """Trains from a checkpoint up to a step; returns the LoopInput for the next batch."""
     self.values.load(checkpoint)
     start = self._went_on.get(checkpoint)
     if start is None:
@@ -127,7 +126,7 @@ class Rollback:
     return again
 
   def _first_step(self, again, found):
-    """Does single steps up to found.step; returns a NonFinite of the first that has a fault."""
+    """Runs single steps up to found.step; returns a NonFinite of the first faulty step."""
     for step in range(self._step() + 1, found.step + 1):
       again.traced.run(again.iterator, 1)
       if variables := self.variables.faults():

@@ -2,11 +2,12 @@
 
     lock = ThreadLock("the Estimator of out/digits")
     with lock.hold("evaluate"):
-      ...  # another thread that holds the lock waits here
+      ...  # another thread waits here
 
-No thread waits for a training. It may take days, and one of its hooks may wait for the other
-thread: both would then wait forever. So to hold the lock during a training is an error that says
-what to do.
+No thread waits for a training. A training may take days, and one of its hooks may wait for the
+other
+thread: both would then wait forever. Holding the lock during a training is therefore an error with
+a remedy.
 """
 
 import contextlib
@@ -22,11 +23,11 @@ from trainer import errors
 
 @dataclasses.dataclass
 class ThreadLock:
-  """Lets one thread at a time in. That thread may enter again, as a hook does that evaluates.
+  """Lets one thread at a time in. The same thread may enter again, as an evaluating hook does.
 
   Attributes:
-    whose: what the threads use, for messages.
-    patience: seconds that a thread waits before it logs what it waits for.
+    whose: the object of the lock, for messages.
+    patience: seconds that a thread waits before it logs the cause.
   """
 
   whose: str
@@ -63,11 +64,11 @@ class ThreadLock:
           self._changed.notify_all()
 
   def check_process(self, method: str) -> None:
-    """Checks that this is the process that made the Estimator.
+    """Checks that this process made the Estimator.
 
     Raises:
-      SettingError: it is a fork of that one, which has none of the threads of TensorFlow, and would
-        wait for them without end.
+      SettingError: this process is a fork, which lacks TensorFlow's threads and would wait for them
+        forever.
     """
     if os.getpid() != self._process:
       raise errors.SettingError(

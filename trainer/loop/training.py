@@ -1,4 +1,4 @@
-"""One training after another of a model in its model_dir: from the newest checkpoint to the last.
+"""Trains a model in its model_dir, once or several times, from the newest checkpoint to the last.
 
 training = Training(...)  # the parts of an Estimator
 training.train(Call(input_fn, estimator, hooks, batch_size=32, max_steps=1000))
@@ -41,18 +41,18 @@ _NO_END = 2**62
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Call:
-  """A call of Estimator.train; see there.
+  """The arguments of Estimator.train.
 
   Attributes:
     source: the train input_fn, or its LoopInput.
-    estimator: what the hooks get.
+    estimator: the argument of the hooks.
     hooks: list of hooks.
     batch_size: examples in a step, over all replicas.
-    steps: how many more steps, or None.
-    max_steps: the global step to end at, or None.
+    steps: the number of further steps, or None.
+    max_steps: the last global step, or None.
     listeners: saving listeners.
     evaluations: the Evaluations of the checkpoints, or None.
-    ends_with_input: whether a training whose input has ended is complete.
+    ends_with_input: whether the end of the input completes the training.
   """
 
   source: Callable | loop_input.LoopInput
@@ -68,15 +68,15 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class _Begun:
-  """A training that has its program, the values of its variables, and the model_dir.
+  """A training with its program, the values of its variables, and the model_dir.
 
   Attributes:
-    call: what it was asked for.
-    checkpoint: path of the checkpoint that it goes on from, or None.
+    call: its Call.
+    checkpoint: path of the checkpoint from which it resumes, or None.
     input: the LoopInput.
-    hooks: also those of the model_fn.
-    start: the global step to start at.
-    final_step: the global step to end at, or None for the end of the input.
+    hooks: the Call's hooks and the model_fn's.
+    start: the first global step.
+    final_step: the last global step, or None for the end of the input.
   """
 
   call: Call
@@ -92,10 +92,10 @@ class Training:
   """Trains a model.
 
   Attributes:
-    values: of the program's variables.
-    position: which the saver saves.
-    checkpoints: which recover what a killed process left.
-    lock: which the caller holds.
+    values: the values of the program's variables.
+    position: the position in the data, for the saver.
+    checkpoints: the checkpoints; they recover an incomplete save of a killed process.
+    lock: the TrainingLock, held by the caller.
     variables: the check of the program's variables.
   """
 
@@ -113,7 +113,7 @@ class Training:
   variables: variable_check.VariableCheck
 
   def train(self, call: Call) -> None:
-    """Trains, from the newest checkpoint; errors are those of Estimator.train."""
+    """Trains from the newest checkpoint, with the errors of Estimator.train."""
     hooks = session_run.adapt(call.hooks, "train")
     try:
       with preemption.explain_interrupt(preemption.NOTHING_TO_SAVE):
@@ -123,14 +123,14 @@ class Training:
     except KeyboardInterrupt:  # who wants to go does not wait
       raise
     except BaseException:
-      # Else what is being written would come into the next training.
+      # Otherwise the running save would reach into the next training.
       self.saver.wait_and_warn()
       raise
 
   def _begin(self, call, hooks):
     """Returns a _Begun; None if there is nothing left to train."""
-    # 1. Where to begin. The newest checkpoint is looked up once: another may appear at any moment,
-    #    and the weights, the step and the place in the data must be those of one.
+    # 1. The start. The newest checkpoint is looked up once: another may appear at any moment, and
+    #    the weights, the step and the position in the data must come from the same checkpoint.
     if self.workers.device.is_chief:
       self.checkpoints.recover()
       self.checkpoints.finish_cut_off_save()
@@ -141,7 +141,7 @@ class Training:
     input_fn = loop_input.input_fn_of(call.source)
     position = self.position.of(latest, input_fn, call.batch_size)
 
-    # 2. The loop is traced, which makes the variables, and these get their values.
+    # 2. The trace of the loop, which makes the variables, and their values.
     train_input = self.inputs.call_and_trace(Kind.TRAIN, call.source, start=position)
     specification = train_input.traced.step.specification
     hooks = [*hooks, *session_run.adapt(specification.training_hooks, "training_hooks")]
@@ -157,7 +157,7 @@ class Training:
         "(run.train_steps) is given. Ctrl-C saves a checkpoint and ends it."
       )
 
-    # 3. The folder: only now, since a training that is refused must leave it as it is.
+    # 3. The folder. Only now, because a refused training must leave it unchanged.
     self._take_model_dir(start)
     if self.workers.device.is_chief:
       logging.info("%s", variable_table.table(self.program.store.variables))
@@ -165,7 +165,7 @@ class Training:
     return _Begun(call, latest, train_input, hooks, start, final_step)
 
   def _train(self, begun):
-    """Trains in the model_dir: the loop, and what is done at its boundaries."""
+    """Trains in the model_dir: runs the loop, and the work at its boundaries."""
     device, call = self.workers.device, begun.call
     watch = preemption.Watch(None if device.is_multi_worker else self._leave)
     with (
@@ -209,7 +209,7 @@ class Training:
     preemption.leave(asked, self.saver.latest_step(), self.model_dir)
 
   def _loop(self, begun, at_boundaries, report, is_over):
-    """Runs device loops to the final step, back from what is not finite, and ends the training."""
+    """Runs device loops to the final step, with rollbacks, and ends the training."""
     rollbacks = rollback.Rollback(
       config=self.config,
       model_dir=self.model_dir,
@@ -243,8 +243,8 @@ class Training:
 
   def _mark_data_ended(self, begun, reached, has_stepped):
     """Says that the data has ended, and has the next checkpoint say so."""
-    # A training that goes on from a checkpoint may find that it had seen all of the data: the
-    # process before was ended between the last step and the checkpoint that says so.
+    # A resumed training may have no data left: the process before ended between the last step and
+    # the checkpoint that records the end of the data.
     if not has_stepped and not begun.input.start:
       raise errors.InputError(
         f"The train input_fn {spec.name_of(begun.input.input_fn)} gave no batch for "
@@ -257,7 +257,7 @@ class Training:
       logging.info("Training ended: input exhausted at step %d", reached)
 
   def _run_device_loop(self, begun, steps):
-    """Runs so many training steps on the device; returns what train_loop.TracedLoop.run does."""
+    """Runs training steps on the device; returns the result of train_loop.TracedLoop.run."""
     train_input = begun.input
     # Said before, since a loop that fails half-way has changed them too.
     self.values.invalidate()

@@ -13,9 +13,9 @@ Layout:
 The file names the running training, which removes the file at its end. If the file is gone or names
 another training, the training has lost the folder and ends at its next save.
 
-Local disks and NFS: flock(2) locks the file. The lock ends with the process, however that ends, so
-a file that a killed process left behind does no harm. NFS passes the lock on to its server, and
-other machines see it.
+Local disks and NFS: flock(2) locks the file. The lock ends with the process, however it ends, so
+the file of a killed process does no harm. NFS passes the lock on to its server, and other machines
+see it.
 
 File systems without locks (gs:// and others that only TensorFlow can open): the training rewrites
 the file every BEAT_SECONDS, with a counter. If the file does not change for EXPIRES_SECONDS, its
@@ -108,7 +108,7 @@ class TrainingLock:
     taken, self._taken = self._taken, None
     try:
       taken.release()
-    # Only a warning: the block may be ending with an error, which must not be hidden by this one.
+    # Only a warning: the block may be ending with an error, which this one must not hide.
     except (OSError, tf.errors.OpError, errors.StorageError) as error:
       logging.warning("%s cannot be removed: %s", self._path, getattr(error, "message", error))
 
@@ -301,7 +301,7 @@ def _lock_file(path):
       _open_files.add(file)
       return file
     # Its holder has removed the file between `open` and `flock`. This lock is on a file without a
-    # name, which nobody else will see: try again.
+    # name, invisible to others: try again.
     os.close(file)
 
 
@@ -321,7 +321,7 @@ def _read_local(path):
     return ""
 
 
-# The tokens of heartbeats that this process has ended, whose file it could not remove.
+# The tokens of this process's ended heartbeats whose file it could not remove.
 _left_behind: set[str] = set()
 
 
@@ -373,7 +373,7 @@ class _Heartbeat:
   def _beat(self):
     while not self._ended.wait(BEAT_SECONDS):
       try:
-        # Once: the next beat is the next try. A late one could write over the file of a training
+        # One try: the next beat is the next try. A late write could replace the file of a training
         # that has taken the folder meanwhile.
         if self.lost_to(storage.ONCE):
           return

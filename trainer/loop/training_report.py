@@ -18,10 +18,10 @@ class TrainingReport:
   """The reports of one training.
 
   Attributes:
-    model_dir: where summaries and metrics.jsonl go.
-    config: the RunConfig, which says how often to report.
-    start: the global step that the training starts at.
-    final_step: the one that it ends at, or None for the end of the input.
+    model_dir: the folder for summaries and metrics.jsonl.
+    config: the RunConfig, with the cadences.
+    start: the first global step of the training.
+    final_step: the last global step, or None for the end of the input.
     batch_size: examples in a step.
     writes: whether this process writes: one of several workers does.
     meter: counts the energy of this machine.
@@ -49,7 +49,7 @@ class TrainingReport:
       self._begin(self.start)
 
   def went_back_to(self, step: int) -> None:
-    """Notes that the training goes on from an earlier step: what is later counts no more."""
+    """Records a return to an earlier step, which makes later reports invalid."""
     if self.writes:
       self._begin(step)
 
@@ -58,21 +58,21 @@ class TrainingReport:
     summaries.begin(self.model_dir, step)
 
   def next_step(self, step: int) -> int | None:
-    """Returns the next step that a device loop should not run over, so that it is reported."""
+    """Returns the next step to report, at which a device loop should end."""
     return self._summary_due.next_step(step)
 
   def add(self, result: outer_loop.LoopResult) -> None:
-    """Takes in what a device loop gave, and reports what is due."""
+    """Adds the result of a device loop, and writes the scheduled reports."""
     self._log_totals.add(result)
     self._progress.move(result.step, self._log_totals.steps_per_second)
     self._summary_totals.add(result)
     is_last = result.step == self.final_step
-    # Asked in any case: each counts from the last time that it was asked.
+    # Ask both every time: each counts from the last question.
     log, summary = self._log_due.due(result.step), self._summary_due.due(result.step)
     self._report(result.step, log or is_last, summary or is_last)
 
   def flush(self, step: int) -> None:
-    """Reports what was not reported yet."""
+    """Reports the steps since the last report."""
     self._report(step, log=True, summary=True)
 
   def pause(self) -> None:

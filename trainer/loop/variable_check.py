@@ -1,21 +1,21 @@
-"""Looks for variables that became NaN or infinite, also where the loss stays finite.
+"""Checks variables for NaN and infinity, even while the loss stays finite.
 
-A ReLU makes 0 of a NaN. So one NaN in a batch can make weights NaN while the loss stays a number.
-NaN stays in a variable, so a look between two device loops and before each checkpoint finds it.
+A ReLU turns a NaN into 0, so one NaN in a batch can make weights NaN while the loss stays a number.
+NaN stays in a variable, so a check between two device loops and before each checkpoint finds it.
 
     check = VariableCheck(store, workers)
     check.begin(0, checkpoint=None)
     check.after_loop(result, saves=False)  # raises NonFinite
     check.require(step)  # before a checkpoint of the step; raises NonFinite
 
-What counts as a fault:
+Faults:
 
 | variable                                   | NaN                     | infinity                |
 |--------------------------------------------|-------------------------|-------------------------|
 | weights, the slots of an optimizer, moving | always                  | if the training made it |
 | averages of weights, accumulated gradients |                         |                         |
 | statistics of a BatchNormalization, other  | if the training made it | never                   |
-| variables that are not trained, constants  |                         |                         |
+| untrained variables, constants             |                         |                         |
 """
 
 import dataclasses
@@ -37,13 +37,13 @@ _PAUSE = 400
 
 @dataclasses.dataclass
 class VariableCheck:
-  """Looks at the variables of one Estimator's trainings.
+  """Checks the variables of one Estimator's trainings.
 
   Attributes:
     store: the VariableStore.
-    workers: the Workers, which look at the same steps.
+    workers: the Workers, which check at the same steps.
     clock: returns seconds.
-    good_step: the newest global step after which all variables were without fault.
+    good_step: the newest global step after which no variable had a fault.
   """
 
   store: variable_store.VariableStore
@@ -58,14 +58,14 @@ class VariableCheck:
     self._next_look = 0.0
 
   def begin(self, step: int, checkpoint: str | None) -> None:
-    """Begins a training whose variables have their first values.
+    """Begins a training, whose variables have their first values.
 
     Args:
       step: the global step.
-      checkpoint: path of the checkpoint that the values are from, or None.
+      checkpoint: path of the checkpoint of the values, or None.
 
     Raises:
-      NonFiniteError: a weight, or a slot of an optimizer, is NaN already.
+      NonFiniteError: a weight, or a slot of an optimizer, is already NaN.
     """
     # Eager: to trace the sums would hold up the first step, for tens of milliseconds.
     self._at_start = self._kinds(_sums_of_squares)
@@ -79,11 +79,11 @@ class VariableCheck:
     self.good_step, self._next_look = step, 0.0
 
   def after_loop(self, result: outer_loop.LoopResult, saves: bool) -> None:
-    """Looks at the loss of a device loop, and at the variables if it is time.
+    """Checks the loss of a device loop, and the variables if a check is due.
 
     Args:
-      result: of the loop.
-      saves: whether a checkpoint of its last step will be written.
+      result: the loop's result.
+      saves: whether a checkpoint of its last step follows.
 
     Raises:
       NonFinite: a step's loss is not finite, or a variable has a fault.
@@ -95,7 +95,7 @@ class VariableCheck:
       self.require(result.step)
 
   def require(self, step: int) -> None:
-    """Looks at the variables, which have their values after a global step.
+    """Checks the variables after a global step.
 
     Raises:
       NonFinite: a variable has a fault.
@@ -110,7 +110,7 @@ class VariableCheck:
     self.good_step = step
 
   def faults(self) -> dict[str, str]:
-    """Returns the kind of each variable that has a fault, "NaN" or "infinite", by its name."""
+    """Returns the kind of each variable's fault, "NaN" or "infinite", by name."""
     return {
       name: kind
       for name, kind in self._kinds(self._trace_sums()).items()
@@ -124,12 +124,12 @@ class VariableCheck:
     if self._names != list(variables):
       self._names = list(variables)
       sums = tf.function(lambda: _sums_of_squares(list(variables.values())), autograph=False)
-      # A tf.function would look its trace up each time, which takes as long as the sums.
+      # A tf.function would look up its trace each time, which takes as long as the sums.
       self._sums = sums.get_concrete_function()
     return lambda variables: self._sums()
 
   def _numbers(self):
-    """Returns the variables that can be NaN, by name."""
+    """Returns the variables with a dtype that has NaN, by name."""
     return {
       name: variable
       for name, variable in self.store.variables.items()
@@ -137,7 +137,7 @@ class VariableCheck:
     }
 
   def _kinds(self, sums_of):
-    """Returns "NaN" or "infinite" for each variable that is so, by name.
+    """Returns "NaN" or "infinite" for each such variable, by name.
 
     Statistics are never "infinite".
 
@@ -165,8 +165,8 @@ class VariableCheck:
 def _sums_of_squares(variables: Sequence[tf.Variable]) -> tf.Tensor:
   """Returns half the sum of the squares of each variable, float32 [variables].
 
-  One operation reads a variable once and writes one number. The sum tells NaN from infinity; it
-  may also overflow.
+  One operation reads a variable once and writes one number. The sum distinguishes NaN from
+  infinity; it may also overflow.
   """
   return tf.stack([tf.cast(tf.nn.l2_loss(_real(variable)), tf.float32) for variable in variables])
 
