@@ -2,6 +2,7 @@
 that outlives a test.
 """
 
+import gc
 import itertools
 import os
 import signal
@@ -11,13 +12,37 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import gin
 import pytest
 
-from tests import runtimes
-from trainer.devices import device as device_lib
-
-device_lib.connect("cpu:8")
+from tests import durations, runtimes
 
 # A shell has processes ignore Ctrl-C that it starts in the background, and theirs with them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser):
+  durations.add_option(parser)
+
+
+# pytest-xdist's controller imports this file and runs no test. It does without TensorFlow, whose
+# import takes 3 s of CPU time.
+def pytest_configure(config):
+  """Makes the eight cores, in each process that runs tests."""
+  if config.getoption("measure"):
+    config.pluginmanager.register(durations.Recorder())
+  if not hasattr(config, "workerinput") and config.getoption("numprocesses", None):
+    return
+  # Modules stay, so that looking for garbage while they are imported finds none.
+  gc.disable()
+  from trainer.devices import device as device_lib
+
+  device_lib.connect("cpu:8")
+
+
+def pytest_collection_finish():
+  """Has the garbage collector look at what tests make, not at a million objects of modules."""
+  gc.freeze()
+  # A trace makes 100,000 objects and more. The collector's own 700 looks at each of them often.
+  gc.set_threshold(20_000, 20, 20)
+  gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +82,7 @@ def pytest_collection_modifyitems(items):
       (mark and str(device).startswith("cpu:")) or (on_xla and _DEVICES not in os.environ)
     ):
       item.add_marker(pytest.mark.long)
+  durations.mark_quick(items)
 
 
 _DEVICES = "OCTET_TEST_DEVICES"
