@@ -1,12 +1,41 @@
 """What Octet reads of gin's private parts, and how a name gives way to others."""
 
+import ast
+import copy
 import fractions
+import inspect
 import math
+import pathlib
 
 import gin
 import pytest
 
 from trainer.config import files, gin_internals, gin_names
+
+SOURCE = ast.parse(inspect.getsource(gin_internals))
+
+
+def test_the_installed_gin_has_every_name_that_is_read():
+  names = {
+    node.attr
+    for node in ast.walk(SOURCE)
+    if isinstance(node, ast.Attribute)
+    and isinstance(node.value, ast.Name)
+    and node.value.id == "gin_config"
+  }
+  assert {"_REGISTRY", "_CONFIG", "_OPERATIVE_CONFIG", "_IMPORTS", "_parse_context"} < names
+  assert sorted(name for name in names if not hasattr(gin.config, name)) == []
+
+
+def test_every_function_has_a_test_here():
+  tests = pathlib.Path(__file__).read_text()
+  defined = [
+    node.name
+    for node in SOURCE.body
+    if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+  ]
+  assert len(defined) > 20
+  assert [name for name in defined if f"gin_internals.{name}(" not in tests] == []
 
 
 @pytest.fixture
@@ -196,3 +225,52 @@ def test_gins_own_are_built_in_and_no_others(register):
     for name in ("gin.macro", "gin.constant", "gin.singleton", "one.sized")
   }
   assert own == {"gin.macro": True, "gin.constant": True, "gin.singleton": True, "one.sized": False}
+
+
+# --------------------------------------------------------- what a binding is made of
+
+
+def test_bindings_are_gins_own_and_not_a_copy(register):
+  register("one.sized")
+  gin.parse_config("a/one.sized.size = 3")
+  assert gin_internals.bindings() == {("a", "one.sized"): {"size": 3}}
+  gin_internals.bindings()["a", "one.sized"]["size"] = 4
+  assert gin.query_parameter("a/one.sized.size") == 4
+
+
+def test_all_that_is_registered_is_found(register):
+  register("one.sized")
+  assert {"gin.macro", "one.sized"} < set(gin_internals.all_selectors())
+
+
+def test_a_key_that_is_a_macro_or_a_constant_becomes_its_value(constant):
+  gin.parse_config("SIZE = 3")
+  key = gin_internals.macro_or_constant
+  assert gin_internals.key_of(key("SIZE")) == 3
+  assert gin_internals.key_of(key("LIMIT")) == 3
+  assert gin_internals.key_of("SIZE") == "SIZE"
+
+
+def test_a_checked_call_checks_what_gin_evaluates(register):
+  register("one.sized")
+  seen = []
+
+  def check(call):
+    seen.append(call())
+    return seen[-1] + 1
+
+  reference = gin_internals.CheckedCall("one.sized", check)
+  assert seen == []
+  assert copy.deepcopy(reference) == 2
+  assert seen == [1]
+
+
+def test_a_text_of_bindings_has_the_imports_that_it_needs():
+  with gin_internals.file_scope() as scope:
+    text = "from __gin__ import dynamic_registration\nimport fractions\n"
+    for statement in files.parse(text).statements:
+      scope.process_import(statement)
+    known = gin_internals.find("fractions.Fraction")
+  manager = gin_internals.import_manager([known])
+  assert manager.minimal_selector(known) == "fractions.Fraction"
+  assert "import fractions" in [each.format() for each in manager.sorted_imports]
