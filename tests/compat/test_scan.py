@@ -8,9 +8,10 @@ import sys
 import textwrap
 
 import pytest
-from absl import flags
+from absl import app, flags
 from absl.testing import flagsaver
 
+from trainer.cli import command as cli_command
 from trainer.compat import __main__ as command
 from trainer.compat.scan import apis, imports, report, source, trial, verdicts
 
@@ -374,12 +375,23 @@ def test_keras_of_a_program_of_tensorflow_2_has_what_keras_3_lost():
   assert changed(kept, "v2") == kept
 
 
-def run_command(*arguments):
-  line = [sys.executable, "-m", "trainer.compat", *map(str, arguments)]
-  return subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+@pytest.fixture
+def run_command(monkeypatch, capsys):
+  """Runs the command in this process, which has imported TensorFlow."""
+  monkeypatch.setattr(app, "run", lambda main, flags_parser: main(flags_parser(sys.argv)))
+
+  def run(*arguments):
+    monkeypatch.setattr(sys, "argv", ["compat", *map(str, arguments)])
+    with flagsaver.flagsaver(), pytest.raises(SystemExit) as ended:
+      cli_command.run(command.main, positional=True)
+    printed = capsys.readouterr()
+    code = int(ended.value.code or 0)
+    return subprocess.CompletedProcess(arguments, code, printed.out, printed.err)
+
+  return run
 
 
-def test_nothing_is_written_where_the_names_are_not_clear_until_it_is_said(tmp_path):
+def test_nothing_is_written_where_the_names_are_not_clear_until_it_is_said(tmp_path, run_command):
   plain = "import tensorflow as tf\ntf.nn.dropout(x, 0.1)\n"
   path = write(tmp_path, plain)
   done = run_command("--write", path)
@@ -392,7 +404,7 @@ def test_nothing_is_written_where_the_names_are_not_clear_until_it_is_said(tmp_p
   assert path.read_text().startswith("import trainer.compat.v2 as tf\n")
 
 
-def test_a_file_of_python_2_does_not_stand_in_the_way_of_others(tmp_path):
+def test_a_file_of_python_2_does_not_stand_in_the_way_of_others(tmp_path, run_command):
   (tmp_path / "a.py").write_text("import tensorflow as tf\n")
   (tmp_path / "b.py").write_text('print "x"\n')
   done = run_command("--write", tmp_path)

@@ -39,6 +39,7 @@ def test_it_trains_resumes_evaluates_predicts_and_exports_as_xla_devices_do(tmp_
   assert own.export_saved_model(tmp_path / "export")
 
 
+@pytest.mark.long  # tests/trainer/programs/test_xla_steps.py moves one in the gate
 def test_a_checkpoint_moves_to_other_devices_and_back(tmp_path):
   trained(tmp_path, "tpu", 4)
   trained(tmp_path, "cpu:8", 6)

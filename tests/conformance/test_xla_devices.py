@@ -3,13 +3,24 @@
 import numpy as np
 import pytest
 
-from tests import runtimes
+from tests import long, runtimes
 from tests.conformance import cases
 from trainer import testing
 
 runtimes.require_jax()
 
 STEPS = 20
+
+
+# The other properties have v1_variables on XLA devices in the gate, see long_on_several_cores.
+@pytest.fixture(
+  params=long.except_for(
+    [case for case in cases.QUICK if case.name == "keras_layers"], cases.CASES
+  ),
+  ids=lambda case: case.name,
+)
+def case(request):
+  return request.param
 
 
 @pytest.fixture

@@ -74,11 +74,16 @@ def assert_told(call, kind, input_fn, function):
 
 
 @pytest.mark.parametrize(
-  "input_fn, function",
-  [(generator, rows), (python_in_parallel, read_row)],
-  ids=["generator", "py_function"],
+  "name, input_fn, function",
+  long.except_for(
+    [("cpu", generator, rows), ("xla:8", python_in_parallel, read_row)],
+    [
+      (name, *each)
+      for name in ("cpu", "cpu:8", "xla:8")
+      for each in ((generator, rows), (python_in_parallel, read_row))
+    ],
+  ),
 )
-@pytest.mark.parametrize("name", long.except_for(["cpu", "xla:8"], ["cpu", "cpu:8", "xla:8"]))
 def test_the_line_and_the_sentence(name, input_fn, function, tmp_path):
   if name == "xla:8":
     pytest.importorskip("jax")

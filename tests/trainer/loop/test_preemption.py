@@ -3,6 +3,7 @@ was.
 """
 
 import contextlib
+import itertools
 import logging
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests import long
 from tests.trainer import programs
 from trainer.config import files
 from trainer.loop import preemption
@@ -126,8 +128,13 @@ def blocking_while(number):
   return input_fn
 
 
-@pytest.mark.parametrize("stage", ["graph", "check"])
-@BOTH
+@pytest.mark.parametrize(
+  "number, stage",
+  long.except_for(
+    [(signal.SIGTERM, "graph"), (signal.SIGINT, "check")],
+    itertools.product([signal.SIGTERM, signal.SIGINT], ["graph", "check"]),
+  ),
+)
 def test_an_export_in_a_training_ends_at_once_and_leaves_nothing(
   number, stage, tmp_path, monkeypatch
 ):

@@ -8,6 +8,7 @@ from tests.trainer.programs import pure
 
 BEFORE = (9, 12)
 AFTER = [(5, 7), (18, 24), (1, 1), (20, 5), (9, 30)]
+SMALLER = [(5, 7), (20, 5)]  # in one direction at least: nothing else is smoothed
 HOW = [{}, {"align_corners": True}, {"half_pixel_centers": True}]
 METHODS = ["ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic", "ResizeArea"]
 
@@ -46,7 +47,7 @@ def test_antialiased_with_gradients(method):
   def function(images):
     with tf.GradientTape(persistent=True) as tape:
       tape.watch(images)
-      resized = [tf.image.resize(images, size, method, antialias=True) for size in AFTER]
+      resized = [tf.image.resize(images, size, method, antialias=True) for size in SMALLER]
       loss = tf.add_n([tf.reduce_sum(tf.square(each)) for each in resized])
     return resized, tape.gradient(loss, images)
 

@@ -50,13 +50,7 @@ def model_fn(kind, made_inside=False, draw=None):
   return function
 
 
-KINDS = [
-  "recompute_grad",
-  pytest.param(
-    "scope",
-    marks=pytest.mark.skipif(not hasattr(keras, "RematScope"), reason="this Keras has none"),
-  ),
-]
+HAS_SCOPE = pytest.mark.skipif(not hasattr(keras, "RematScope"), reason="this Keras has none")
 
 
 def values(folder, device, *arguments):
@@ -65,8 +59,15 @@ def values(folder, device, *arguments):
   return {name: variable.numpy() for name, variable in estimator.variables.items()}
 
 
-@pytest.mark.parametrize("made_inside", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+  "kind, made_inside",
+  [
+    ("recompute_grad", False),
+    pytest.param("scope", True, marks=HAS_SCOPE),
+    pytest.param("recompute_grad", True, marks=pytest.mark.long),
+    pytest.param("scope", False, marks=[HAS_SCOPE, pytest.mark.long]),
+  ],
+)
 def test_values_are_those_without(kind, made_inside, device, tmp_path):
   plain = values(tmp_path / "plain", device, "plain", made_inside)
   found = values(tmp_path / "again", device, kind, made_inside)
