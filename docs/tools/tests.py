@@ -1,0 +1,51 @@
+"""Lists modules without a test file of their name, and tests whose names are too long.
+
+    python -m docs.tools.tests
+
+Tests mirror the folders: the tests of trainer/loop/rollback.py belong in
+tests/trainer/loop/test_rollback.py. A name says what is tested and what is expected.
+"""
+
+import ast
+import pathlib
+from collections.abc import Iterator
+
+from docs.tools import draw
+
+MOST_CHARACTERS = 60
+# trainer/compat is tested against recordings of TensorFlow 2.15, by behavior and not by file.
+NOT_MIRRORED = ("trainer/compat/",)
+
+
+def modules_without_tests(root: pathlib.Path = draw.ROOT) -> list[str]:
+  """Returns the paths of modules below the root that no file of tests has the name of."""
+  there = {path.name for path in (root / "tests").rglob("test_*.py")}
+  paths = [
+    path.relative_to(root).as_posix()
+    for folder in ("trainer", "models", "input_pipelines")
+    for path in sorted((root / folder).rglob("*.py"))
+    if not path.name.startswith("__") and f"test_{path.name}" not in there
+  ]
+  return [path for path in paths if not path.startswith(NOT_MIRRORED)]
+
+
+def long_names(root: pathlib.Path = draw.ROOT) -> Iterator[str]:
+  """Yields "path::name" of each test whose name is longer than MOST_CHARACTERS."""
+  for path in sorted((root / "tests").rglob("test_*.py")):
+    for node in ast.walk(ast.parse(path.read_text())):
+      is_test = isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+      if is_test and len(node.name) > MOST_CHARACTERS:
+        yield f"{path.relative_to(root).as_posix()}::{node.name}"
+
+
+def main() -> None:
+  """Prints both lists."""
+  for title, lines in (
+    ("modules without a file of tests", modules_without_tests()),
+    (f"tests with names of more than {MOST_CHARACTERS} characters", list(long_names())),
+  ):
+    print(f"{len(lines)} {title}", *lines, sep="\n  ")
+
+
+if __name__ == "__main__":
+  main()
