@@ -37,6 +37,8 @@ _NEXT, _NAMED = 2, 1000
 # value.
 _SPEEDS = ("examples_per_second", "input_wait")
 
+_YES_OR_NO = ("changed", "xla")  # 0 or 1 in environment.json
+
 
 def page(
   model_dir: str, found: Mapping[str, Sequence[curves.Curve]], smoothing: float = 0.0
@@ -260,7 +262,11 @@ def _surroundings(record):
     "Code that git does not track": record.get("untracked", ""),
   }
   return dict(
-    rows=[(key, value) for key, value in record.items() if key not in environment.LONG],
+    rows=[
+      (key, ("no", "yes")[value] if key in _YES_OR_NO else value)
+      for key, value in record.items()
+      if key not in environment.LONG
+    ],
     long={title: text for title, text in long.items() if text},
   )
 
