@@ -51,7 +51,7 @@ def tried(tmp_path):
         asked,
         rows: [...document.querySelectorAll("#classes li")].map(row => row.innerText),
         error: document.getElementById("error").innerText,
-        shown: ["drop", "form", "result", "image", "hint"].filter(
+        shown: ["drop", "form", "result", "image", "map", "hint"].filter(
           id => document.getElementById(id).checkVisibility()),
         fields: [...form.querySelectorAll("input, textarea")].map(each => each.localName),
       }});
@@ -118,6 +118,29 @@ def test_what_the_server_refuses_is_shown(tried):
 
 def test_an_image_has_a_place_to_drop_it(tried):
   assert tried({}, 1, "", image="image")["shown"] == ["drop"]
+
+
+_DROP = """
+const dropped = new DataTransfer();
+dropped.items.add(new File([new Uint8Array(1)], "a.png", {type: "image/png"}));
+document.dispatchEvent(new DragEvent("drop", {dataTransfer: dropped, bubbles: true}));
+await new Promise(done => setTimeout(done, 200));
+"""
+_COLOURS = """
+const pixels = document.getElementById("map").getContext("2d").getImageData(0, 0, 2, 2).data;
+const colours = new Set([0, 4, 8, 12].map(at => pixels.slice(at, at + 3).join()));
+document.getElementById("error").innerText = colours.size;
+"""
+
+
+def test_a_class_for_each_pixel_is_drawn(tried):
+  of_pixels = [[[0.5, 0.5]] * 2] * 2
+  answer = {"class": [[0, 1], [1, 1]], "probabilities": of_pixels}
+  found = tried({}, answer, _DROP + _COLOURS, image="image")
+  assert found["asked"][0]["signature_name"] == "from_bytes"
+  assert [row.split("\n") for row in found["rows"]] == [["<yes>", "75.0 %"], ["no", "25.0 %"]]
+  assert found["shown"] == ["drop", "result", "image", "map"]
+  assert found["error"] == "2", "two classes have two colours"
 
 
 def test_a_model_of_features_says_what_to_use(tried):
