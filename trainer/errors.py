@@ -1,15 +1,14 @@
 """Errors that a user can fix: in a setting, an input, a model_fn, a checkpoint.
 
-Each class also derives from the built-in exception for its kind of mistake, so that a program can
-catch either. A message says what was given, what was expected, and which flag, argument or gin
-name to change. Commands print the message without a traceback (see `trainer.cli.command`).
+Each class also derives from the built-in exception for its kind of mistake, so a program can catch
+either. A message states the given value, the expected value, and the flag, argument or gin name to
+change. Commands print the message without a traceback (see `trainer.cli.command`).
 """
 
 import re
 from collections.abc import Iterator
 
-# The exit code that asks to be started again: EX_TEMPFAIL of BSD's sysexits.h, for a failure that
-# may be gone next time.
+# The exit code for "start me again": EX_TEMPFAIL of BSD's sysexits.h, for a failure that may pass.
 TRY_AGAIN = 75
 
 
@@ -17,7 +16,7 @@ class OctetError(Exception):
   """An error whose message says how to fix it.
 
   Attributes:
-    exit_code: that of a command which the error ends. Starting it again gives the same error.
+    exit_code: the exit code of a command with this error. A restart gives the same error.
   """
 
   exit_code = 2
@@ -39,15 +38,15 @@ class ModelFnError(OctetError, RuntimeError):
 
 
 class InputError(OctetError, ValueError):
-  """An input_fn failed, its data cannot be used, or it gave no data."""
+  """An input_fn failed, or its data are unusable or empty."""
 
 
 class CheckpointNotFoundError(OctetError, FileNotFoundError):
-  """A checkpoint was needed and there is none."""
+  """A needed checkpoint is missing."""
 
 
 class CheckpointError(OctetError, ValueError):
-  """A checkpoint cannot be read, or does not hold what the model needs."""
+  """A checkpoint is unreadable, or lacks a value that the model needs."""
 
 
 class CheckpointDamagedError(CheckpointError):
@@ -55,7 +54,7 @@ class CheckpointDamagedError(CheckpointError):
 
 
 class FileDamagedError(OctetError, ValueError):
-  """A JSON file is damaged, or cannot be read."""
+  """A JSON file is damaged or unreadable."""
 
 
 class OutputError(OctetError, OSError):
@@ -72,7 +71,7 @@ class StorageError(OctetError, RuntimeError):
 
 
 class ExportError(OctetError, ValueError):
-  """An exported model gives other results than the model itself; it was not published."""
+  """An exported model and the model itself give different results; Octet did not publish it."""
 
 
 class ModelDirBusyError(OctetError, RuntimeError):
@@ -80,7 +79,7 @@ class ModelDirBusyError(OctetError, RuntimeError):
 
 
 class WorkerLostError(OctetError, ConnectionError):
-  """Another worker of the cluster has ended, or cannot be reached.
+  """Another worker of the cluster has ended, or is unreachable.
 
   The exit code asks for a restart of all workers.
   """
@@ -93,21 +92,21 @@ class NonFiniteError(OctetError, ArithmeticError):
 
 
 class VersionError(OctetError, ImportError):
-  """The installed version of a library lacks what Octet needs."""
+  """The installed version of a library lacks a part that Octet needs."""
 
 
 def first_line(error: BaseException) -> str:
   """Returns the first line of an error's message, or the name of its class if it has none.
 
-  It comes without its full stop, and without what TensorFlow puts around it:
-  "{{function_node ...}} " and " [Op:...]".
+  The line has no full stop, and none of TensorFlow's additions: "{{function_node ...}} " and
+  " [Op:...]".
   """
   line = next(iter((getattr(error, "message", None) or str(error)).splitlines()), "")
   return re.sub(r"\{\{.*?\}\} ?| \[Op:\w+\]$", "", line).rstrip(".") or type(error).__name__
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-  """Yields an exception, and then those that it was raised for."""
+  """Yields an exception, then its causes."""
   while error is not None:
     yield error
     error = error.__cause__ or error.__context__

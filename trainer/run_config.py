@@ -1,4 +1,4 @@
-"""RunConfig and TPUConfig: where a run writes, how often, and on which device it runs."""
+"""RunConfig and TPUConfig: the folder, cadences and device of a run."""
 
 import dataclasses
 import enum
@@ -40,7 +40,7 @@ gin_names.configurable(module="trainer")(GPUConfig)
 
 _Time = Annotated[str, "such as '30s', '5m', '1h'"]
 
-# Those of trainer.checkpoints.retention, which is above this room.
+# The rule for trainer.checkpoints.retention, a room above this one.
 _IS_RETENTION = setting_types.Rule(
   "a Retention, @Retention() in gin",
   lambda value: hasattr(value, "to_remove") and not isinstance(value, type),
@@ -101,14 +101,14 @@ class TPUConfig:
       programs use, mean PER_HOST_V1.
     eval_training_input_configuration: PER_HOST_V2 or BROADCAST, for evaluation and prediction.
     host_call_every_n_steps: steps between two calls of an EstimatorSpec's host_call.
-    steps_per_program: training steps that the device does in one program, whose input goes over in
-      one stack, on XLA devices (`--device=tpu`, `xla:N`) and with RunConfig.xla. None: as many as
-      stacked_input_bytes allows, at most those of a device loop. Of the groups of an evaluation or
-      a prediction at most so many are one program on XLA devices. On other devices the host calls
-      each step, whatever it is. It does not change the results.
-    stacked_input_bytes: the most bytes of input for one core in such a program. While the device
-      works on one stack the next one goes over, so a core needs twice as much. Also the most bytes
-      of what the groups of one program give.
+    steps_per_program: training steps in one program on XLA devices (`--device=tpu`, `xla:N`) and
+      with RunConfig.xla; their input arrives in one stack. None: as many as stacked_input_bytes
+      allows, at most the steps of a device loop. On XLA devices also the largest number of groups
+      in one program of an evaluation or a prediction. On other devices the host calls each step.
+      It does not change the results.
+    stacked_input_bytes: the largest input of such a program for one core. While the device works on
+      one stack, the next one arrives, so a core needs twice this size. Also the largest size of the
+      results of one program's groups.
 
   Raises:
     SettingError: a value is of the wrong type or out of range.
@@ -125,8 +125,8 @@ class TPUConfig:
   host_call_every_n_steps: setting_types.Count = 1
   steps_per_program: setting_types.Count | None = None
   # 64 MiB: twice that is under 2 % of the memory of the smallest core (v2, 7.5 GiB), and on a host
-  # with eight cores a stack of 512 MiB. A step with larger batches takes so long that what the host
-  # does between two programs does not count.
+  # with eight cores a stack of 512 MiB. A step with larger batches takes so long that the host's
+  # work between two programs does not matter.
   stacked_input_bytes: setting_types.Count = 64 * 2**20
 
   def __post_init__(self) -> None:
@@ -181,13 +181,14 @@ class RunConfig:
     device: "auto", "cpu", "cpu:8", "gpu", "gpu:N", "xla:8" or "tpu"; see
       `trainer.devices.device.connect`.
     tpu: "", or "local" with the device "tpu": PJRT drives the TPU of this machine alone.
-    precision: what Keras layers compute in: "float32" or "bfloat16". Variables are float32 in both.
+    precision: the precision of Keras layers: "float32" or "bfloat16". Variables are float32 in
+      both.
     xla: whether XLA compiles the training steps of one core on a CPU or a GPU, many in a program
-      (see TPUConfig.steps_per_program). XLA devices are always programmed by it.
-    compiled: local folder of compiled programs for XLA devices (devices "tpu" and "xla:8"): a
-      program that is there is not compiled, another one is compiled and added. "auto": the user's
-      own, ~/.cache/octet/compiled, which is kept below 4 GiB. "": none is kept. A compiled program
-      is machine code: take a folder only from those whom you trust.
+      (see TPUConfig.steps_per_program). On XLA devices it always does.
+    compiled: local folder of compiled programs for XLA devices (devices "tpu" and "xla:8"). A
+      missing program is compiled and added. "auto": the user's cache, ~/.cache/octet/compiled, up
+      to 4 GiB. "": no folder. A compiled program is machine code: use a folder only if you trust
+      its author.
     tf_random_seed: the run's seed.
     save_checkpoints_steps: steps between two checkpoints. Set this or save_checkpoints_secs, not
       both. 0: only the first and the last checkpoint are saved.
@@ -195,51 +196,52 @@ class RunConfig:
       is set. 0: as above.
     keep_checkpoint_max: the number of newest checkpoints to keep; 0 keeps all.
     retention: a retention.Retention, which can keep further checkpoints; None to keep the newest
+    retention: a retention.Retention, which can keep more checkpoints; None to keep the newest
       keep_checkpoint_max.
-    on_checkpoint_failure: "raise", or "warn" to go on training if a checkpoint cannot be written.
-      The last checkpoint of a training that cannot be written is an error in any case.
-    on_non_finite: what to do if the loss or a variable becomes NaN or infinite (see
+    on_checkpoint_failure: "raise", or "warn" to continue training if a checkpoint cannot be
+      written. A failure of a training's last checkpoint is always an error.
+    on_non_finite: the reaction to a loss or a variable that becomes NaN or infinite (see
       `trainer.loop.variable_check`): "stop" raises an error; "rollback" restores the last good
-      checkpoint and goes on with the examples after the bad ones.
+      checkpoint and continues with the examples after the bad ones.
     stage_timeout_secs: seconds, or a time such as "1h", after which a stage (connecting, an
       input_fn, a device loop, a hook, saving, evaluating) counts as hung. The process then prints
       the stacks of all threads and ends. None for no limit.
     evaluate_ema: whether evaluation, prediction and export use the moving averages of the weights,
       if the training keeps them (see ema_decay of trainer.minimize).
     save_summary_steps: steps between two summaries for TensorBoard and metrics.jsonl. From 100 on,
-      there is also one at the steps 10, 20 and 50.
+      there are more summaries at the steps 10, 20 and 50.
     log_step_count_steps: steps between two log lines.
-    show_progress: whether a Python program or a notebook prints what a command logs (device, batch
-      sizes, variables, steps), and whether a training has a bar. None: where the standard error
-      output is a terminal or a notebook's. False: neither; the log lines of a command stay.
+    show_progress: whether a Python program or a notebook prints a command's log (device, batch
+      sizes, variables, steps), and whether a training has a bar. None: if the standard error output
+      is a terminal or a notebook's. False: neither; a command still logs.
     train_steps: length of the whole training, for learning-rate schedules: a number of steps, or a
       duration such as "50 epochs" (see `trainer.settings.durations`). It does not end the training;
       the arguments of Estimator.train do. `run` sets it to run.train_steps.
     epoch_examples: examples in an epoch, for durations in epochs.
-    class_weight: dict of a class to the weight of its examples in training, 1 for a class without
-      one, as `keras.Model.fit` takes it; "balanced" for weights with which all classes count the
-      same, where the input_fn knows how often each comes. See `trainer.inputs.weights`.
-    weight_column: a feature that has the weight of each example in training and evaluation; the
-      model does not get it as a feature. "": no feature has it.
+    class_weight: dict of class → weight of its examples in training, 1 for a missing class, as in
+      `keras.Model.fit`; "balanced" for weights with which all classes count the same, if the
+      input_fn declares the number of examples of each class. See `trainer.inputs.weights`.
+    weight_column: the feature with the weight of each example in training and evaluation; the model
+      does not get this feature. "": no feature.
     cpu_kernels: whether Keras's Adam, BatchNormalization and dropout use faster versions on CPUs
       (see `trainer.tracing.cpu_kernels`). True: on every CPU device. False: never. None: on `cpu`,
       but not on `cpu:8`, which rehearses a TPU's arithmetic with Keras's own operations. GPUs, TPUs
       and programs of XLA never use them. The faster versions round differently and draw other
       dropout masks.
-    static_shapes: whether the shapes of the batches must be known when the step is compiled. False
-      allows batches of different shapes on a single CPU or GPU. Several cores and TPUs need static
-      shapes in any case.
-    force: whether to take model_dir over from another training that is using it. The other one ends
-      at its next save (see `trainer.loop.training_lock`).
+    static_shapes: whether the shapes of the batches must be known at compilation. False allows
+      batches of different shapes on a single CPU or GPU. Several cores and TPUs always need static
+      shapes.
+    force: whether to take model_dir away from another running training, which ends at its next save
+      (see `trainer.loop.training_lock`).
     tpu_config: further settings.
     gpu_config: the settings of GPUs.
-    cluster: "tf_config", "slurm", "kubernetes" or "gce": what tells which processes train together,
-      see `trainer.devices.cluster`; "" for TF_CONFIG where it is set.
+    cluster: the cluster resolver: "tf_config", "slurm", "kubernetes" or "gce", see
+      `trainer.devices.cluster`; "" for TF_CONFIG, if set.
     train_input_service: "grpc://host:port" of a tf.data service that makes the train input, see
       `trainer.inputs.data_service`; "" to make it on the training's own hosts. `run` sets it to
       run.train_input_service.
-    cluster_timeout_secs: how long to wait, when a run starts, for the other workers of the cluster,
-      and for the tf.data service: seconds, or a time such as "10m".
+    cluster_timeout_secs: how long a starting run waits for the other workers of the cluster, and
+      for the tf.data service: seconds, or a time such as "10m".
 
   Raises:
     SettingError: a value is of the wrong type or out of range, or two settings exclude each other.
@@ -318,7 +320,7 @@ class RunConfig:
 
 
 def check_training_length(steps: int | None, max_steps: int | None) -> None:
-  """Raises SettingError unless one of them at the most is given, an int > 0."""
+  """Raises SettingError unless at most one of them is given, an int > 0."""
   if steps is not None and max_steps is not None:
     raise errors.SettingError(f"train: set steps ({steps}) or max_steps ({max_steps}), not both.")
   for name, value in (("steps", steps), ("max_steps", max_steps)):
@@ -326,7 +328,7 @@ def check_training_length(steps: int | None, max_steps: int | None) -> None:
 
 
 def choose_model_dir(model_dir: str | os.PathLike | None, config: RunConfig) -> str:
-  """The folder of a run: model_dir, or config.model_dir, or a new temporary one; absolute.
+  """Returns the folder of a run: model_dir, config.model_dir, or a new temporary one; absolute.
 
   Raises:
     SettingError: both are given, and differ.
@@ -343,9 +345,9 @@ def choose_model_dir(model_dir: str | os.PathLike | None, config: RunConfig) -> 
 
 
 def absolute_dir(path: str | os.PathLike) -> str:
-  """Returns the path of a folder from the root, without ".", ".." and "/" at its end.
+  """Returns the absolute path of a folder, without ".", ".." and a final "/".
 
-  It stays the same folder when the process changes its working directory.
+  The path stays valid when the process changes its working directory.
   """
   path = os.fspath(path)
   if "://" in path:
@@ -353,5 +355,5 @@ def absolute_dir(path: str | os.PathLike) -> str:
     if {".", ".."} & set(rest.split("/")):
       rest = posixpath.normpath(rest)
     return f"{scheme}://{rest.rstrip('/')}"
-  # Where x is a link to a folder elsewhere, x/.. is what that folder lies in.
+  # If x is a link, x/.. means the parent of the link's target.
   return os.path.realpath(path) if ".." in path.split(os.sep) else os.path.abspath(path)

@@ -1,4 +1,4 @@
-"""EstimatorSpec, which a model_fn returns, and the checked call of a model_fn.
+"""EstimatorSpec, the result of a model_fn, and the checked call of a model_fn.
 
 Example:
     def model_fn(features, labels, mode, params):
@@ -18,7 +18,7 @@ from trainer.settings.kinds import Kind
 
 
 class ModeKeys:
-  """The modes in which a model_fn is called."""
+  """The modes of a model_fn's calls."""
 
   TRAIN = "train"
   EVAL = "eval"
@@ -41,7 +41,7 @@ _WEIGHTS = "sample_weight"  # given where there are weights
 
 @dataclasses.dataclass
 class EstimatorSpec:
-  """What a model_fn returns.
+  """The result of a model_fn.
 
   Attributes:
     mode: one of ModeKeys.
@@ -49,29 +49,29 @@ class EstimatorSpec:
     loss: scalar tensor, the mean over this replica's batch; needed to train and evaluate.
     train_op: the op that applies the gradients, such as `trainer.minimize(...)` or
       `optimizer.minimize(loss, global_step)`; needed to train.
-    eval_metrics: `(metric_fn, tensors)`, tensors a list or dict with shapes [batch, ...]. The
-      tensors of all replicas are concatenated, and padding is removed. Then metric_fn is called
-      with them on the host (with keywords if they are a dict). It returns a dict of updated Keras
-      metrics or of `tf.compat.v1.metrics` pairs.
+    eval_metrics: `(metric_fn, tensors)`, tensors a list or dict with shapes [batch, ...]. Octet
+      concatenates the tensors of all replicas, removes padding, and calls metric_fn with them on
+      the host (with keywords for a dict). It returns a dict of updated Keras metrics or of
+      `tf.compat.v1.metrics` pairs.
     export_outputs: dict of signature name → predictions; by default {"serving_default":
-      predictions}. A single output under another name is also served as "serving_default". Of
-      several, one must have that name.
-    scaffold_fn: returns a tf.compat.v1.train.Scaffold. It is called once when a training begins
+      predictions}. An export also serves a single output under another name as "serving_default".
+      Of several outputs, one must have that name.
+    scaffold_fn: returns a tf.compat.v1.train.Scaffold. Octet calls it once when a training begins
       without a checkpoint, and once for evaluation, for prediction and for each export. See
-      `trainer.checkpoints.scaffolds` for the parts of a Scaffold that are used.
-    host_call: `(fn, tensors)`, tensors of rank ≥ 1, concatenated over the replicas; fn is called
+      `trainer.checkpoints.scaffolds` for the supported parts of a Scaffold.
+    host_call: `(fn, tensors)`, tensors of rank ≥ 1, concatenated over the replicas. Octet calls fn
       with them on the host.
     training_hooks: hooks that the model adds to a training.
     evaluation_hooks: hooks that the model adds to an evaluation.
     prediction_hooks: hooks that the model adds to a prediction.
-    export_methods: dict of signature name → "classify" or "regress", for those of export_outputs
-      that TensorFlow Serving calls by these methods. If the serving_input_receiver_fn receives
+    export_methods: dict of signature name → "classify" or "regress", for the export_outputs that
+      TensorFlow Serving calls with these methods. If the serving_input_receiver_fn receives
       serialized Examples (one string tensor), these signatures take them as "inputs".
 
   Raises:
-    SettingError: mode is not one of ModeKeys, or eval_metrics or host_call do not fit their
-      function, or export_outputs have no default.
-    SpecError: something that the mode needs is missing.
+    SettingError: the mode is unknown, eval_metrics or host_call do not fit their function, or
+      export_outputs have no default.
+    SpecError: the mode needs a missing part.
   """
 
   mode: str
@@ -149,8 +149,8 @@ def _check_host_function(name, pair):
       f"EstimatorSpec: the tensors of {name} must be a list or a dict; got "
       f"{type(tensors).__name__}."
     )
-  # Checked as soon as the model_fn returns. The function itself is called later, and its TypeError
-  # would not name eval_metrics or host_call.
+  # Check as soon as the model_fn returns. The function itself runs later, and its TypeError would
+  # not name eval_metrics or host_call.
   try:
     signature = inspect.signature(fn)
   except ValueError:  # some built-in functions have none
@@ -191,11 +191,11 @@ class ModelFn:
 
   Args:
     fn: a callable that takes features and may take labels, mode, params and config. Further
-      arguments must have defaults. `sample_weight`, which needs one, is given where the dataset has
-      weights of examples.
+      arguments need defaults. If the dataset has example weights, fn gets them as `sample_weight`,
+      which also needs a default.
 
   Raises:
-    SettingError: fn is not such a callable.
+    SettingError: fn does not fit.
   """
 
   def __init__(self, fn: Callable[..., Any]) -> None:
@@ -223,11 +223,11 @@ class ModelFn:
       raise errors.SettingError(f"model_fn {self.name} must take the argument 'features'.")
 
   def check_params(self, params: Mapping[str, Any] | None) -> None:
-    """Checks the params that are passed to fn.
+    """Checks the params of fn.
 
     Raises:
-      SettingError: they are no dict, fn does not take params, or one of them has a name that the
-        framework uses.
+      SettingError: they are not a dict, fn does not take params, or a param has a name that Octet
+        uses.
     """
     if not isinstance(params, Mapping | None):
       raise errors.SettingError(f"params is {params!r}; expected a dict (run.params in gin).")
@@ -250,7 +250,7 @@ class ModelFn:
     config: Any,
     sample_weight: Any = None,
   ) -> EstimatorSpec:
-    """Calls fn with those of the arguments that it takes.
+    """Calls fn with the arguments that it takes.
 
     Args:
       features: nest of tensors with shapes [batch, ...].
@@ -258,7 +258,7 @@ class ModelFn:
       mode: one of ModeKeys.
       params: the user's settings.
       config: the RunConfig.
-      sample_weight: weights of the examples, or None.
+      sample_weight: example weights, or None.
 
     Raises:
       SettingError: there are labels or weights, and fn does not take them.
@@ -293,7 +293,7 @@ class ModelFn:
 
 
 def parameters_without_default(parameters: Mapping[str, inspect.Parameter]) -> list[str]:
-  """Returns the names of those parameters of a function that a call has to give."""
+  """Returns the names of a function's parameters without a default."""
   return [
     name
     for name, parameter in parameters.items()
@@ -303,7 +303,7 @@ def parameters_without_default(parameters: Mapping[str, inspect.Parameter]) -> l
 
 
 def copy_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
-  """Returns a deep copy of params: what a function changes in its own changes no other's.
+  """Returns a deep copy of params, so that a function's changes stay its own.
 
   Raises:
     SettingError: a value cannot be copied.

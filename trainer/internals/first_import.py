@@ -1,7 +1,7 @@
-"""Has a module loaded inside of a context, where that is not its own to open.
+"""Makes the first import of a module run inside a context, wherever the import happens.
 
 first_import.load_within("tensorflow", context)
-import tensorflow  # is executed inside of context()
+import tensorflow  # runs inside context()
 """
 
 import importlib.abc

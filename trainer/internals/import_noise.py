@@ -1,12 +1,11 @@
-"""Keeps off the terminal what TensorFlow's C++ libraries say of themselves and of the machine.
+"""Keeps messages of TensorFlow's C++ libraries about themselves and the machine off the terminal.
 
     import_noise.hide()
     import tensorflow  # some seconds later: prints nothing
 
-TF_CPP_MIN_LOG_LEVEL does not reach what they say while they are loaded (TensorFlow 2.21): it is
-written before there is a log. So standard error passes through a process of its own for as long as
-the import lasts. That process also shows the last words of an import that aborts, as on a CPU that
-lacks an instruction.
+TF_CPP_MIN_LOG_LEVEL does not affect messages during their loading (TensorFlow 2.21), before there
+is a log. Standard error therefore passes through a separate process during the import. That process
+also shows the last words of an import that aborts, as on a CPU that lacks an instruction.
 """
 
 import contextlib
@@ -37,17 +36,17 @@ for line in sys.stdin.buffer:
 def hide() -> None:
   """Hides TensorFlow's messages below an error, if it has not been imported yet.
 
-  Who has set TF_CPP_MIN_LOG_LEVEL to 0 or 1 wants to see them.
+  A user who has set TF_CPP_MIN_LOG_LEVEL to 0 or 1 wants to see them.
   """
   if "tensorflow" in sys.modules or _finders():
     return
-  # TensorFlow reads the variable when it is imported.
+  # TensorFlow reads the variable at its import.
   if os.environ.setdefault(_VARIABLE, "2") not in ("0", "1"):
     sys.meta_path.insert(0, _Finder())
 
 
 def show() -> None:
-  """Takes `hide` back, if TensorFlow has not been imported yet."""
+  """Undoes `hide`, if TensorFlow has not been imported yet."""
   for finder in _finders():
     sys.meta_path.remove(finder)
     os.environ[_VARIABLE] = "0"

@@ -1,13 +1,13 @@
-"""Halves the time that the import of TensorFlow takes.
+"""Halves the time of importing TensorFlow.
 
     import_time.shorten()
     import tensorflow
 
-A short run spends most of its time there, in two things that it does not need:
+A short run spends most of its time in the import, in two parts that it does not need:
 
-- Keras imports scikit-learn and matplotlib, where they are installed, for its wrappers of
-  estimators and its galleries of images. These modules of Keras are loaded when they are used.
-- The garbage collector goes several times through a million objects that stay.
+- Keras imports scikit-learn and matplotlib, if installed, for its wrappers of estimators and its
+  galleries of images. Here these modules of Keras load at first use.
+- The garbage collector walks several times through a million objects that stay.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ from typing import Any
 
 from trainer.internals import first_import
 
-# Keras imports these modules whole, so that a lazy one is not touched; the modules inside of them
-# give names to others at once.
+# Keras imports these modules whole and does not touch a lazy one. It imports names from their inner
+# modules at once, so those cannot be lazy.
 _LAZY = frozenset(
   {
     "keras.src.visualization",
@@ -37,7 +37,7 @@ _LAZY = frozenset(
 
 
 def shorten() -> None:
-  """Shortens the import of TensorFlow, if it has not been imported yet."""
+  """Shortens the import of TensorFlow, if it has not happened yet."""
   if "tensorflow" not in sys.modules:
     sys.meta_path.insert(0, first_import.Finder("tensorflow", _shortened))
 
@@ -60,7 +60,7 @@ def _shortened() -> Iterator[None]:
 
 
 class _LazyModules(importlib.abc.MetaPathFinder):
-  """Finds modules of Keras that are loaded when a program first asks for something of them."""
+  """Finds modules of Keras that load when a program first reads a name from them."""
 
   def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
     """See importlib.abc.MetaPathFinder."""

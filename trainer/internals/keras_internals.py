@@ -21,7 +21,7 @@ SUM_GRADIENTS = private_names.member(
   "keras.src.backend.tensorflow.optimizer.TFOptimizer._all_reduce_sum_gradients"
 )
 
-# Makes each optimizer, and each layer: with what every subclass's own calls.
+# The __init__ of the base class of all optimizers, and of all layers: every subclass calls it.
 MAKE_OPTIMIZER = private_names.member("keras.src.optimizers.base_optimizer.BaseOptimizer.__init__")
 MAKE_OPERATION = private_names.member("keras.src.ops.operation.Operation.__init__")
 
@@ -42,10 +42,10 @@ INITIALIZE_WITH_INITIALIZER = private_names.member(
 # Returns the seed for one random operation.
 NEXT_SEED = private_names.member("keras.src.random.seed_generator.SeedGenerator.next")
 
-# Draws a seed for an initializer that was given none.
+# Draws a seed for an initializer without one.
 DEFAULT_SEED = private_names.member("keras.src.backend.tensorflow.random.make_default_seed")
 
-# Draws a seed for a SeedGenerator that was given none.
+# Draws a seed for a SeedGenerator without one.
 GENERATOR_SEED = private_names.member("keras.src.random.seed_generator.make_default_seed")
 
 # The dropout that layers call.
@@ -56,7 +56,7 @@ SCALE_LOSS = private_names.member_if_any("keras.src.losses.loss.scale_loss_for_d
 
 # Functions and classes that Octet calls.
 
-# A context in which this thread deserializes in safe mode, whatever the process has set.
+# A context in which this thread deserializes in safe mode, whatever the process's setting.
 safe_mode = private_names.find("keras.src.saving.serialization_lib.SafeModeScope")
 
 Functional = private_names.find("keras.src.models.functional.Functional")
@@ -75,7 +75,7 @@ _moments = private_names.find("keras.layers.BatchNormalization._moments")
 def default_name(optimizer: keras.optimizers.Optimizer) -> str | None:
   """Returns the name that a Keras class gives to an optimizer without a name.
 
-  It is None from Keras 3.15 on, where the name follows from the class of the optimizer.
+  None from Keras 3.15 on, where the name follows from the class of the optimizer.
   """
   for kind in type(optimizer).__mro__:
     if kind.__module__.startswith("keras.") and "__init__" in vars(kind):
@@ -92,7 +92,7 @@ def being_built() -> list[Any]:
 
 
 def set_scope_of_tensorflow(scope: keras.name_scope, name: str) -> None:
-  """Sets the tf.name_scope that a scope of Keras opens when it is entered."""
+  """Sets the tf.name_scope that a scope of Keras opens."""
   scope._tf_name_scope = tf.name_scope(name)
 
 
@@ -127,13 +127,13 @@ def shape_of(variable: keras.Variable) -> tuple[int, ...] | None:
   """Returns a variable's shape.
 
   Returns:
-    None while Keras creates the variable from a value: the shape is not known yet.
+    None while Keras creates the variable from a value, when the shape is still unknown.
   """
   return variable._shape
 
 
 def initial_seed(generator: keras.random.SeedGenerator) -> int | None:
-  """Returns the seed that a generator was created with, or None."""
+  """Returns a generator's initial seed, or None."""
   return generator._initial_seed
 
 
@@ -166,25 +166,25 @@ def renormalizes(layer: keras.layers.BatchNormalization) -> bool:
 
 
 def set_loss(model: keras.Model, loss: Any, output_names: list[str] | None) -> None:
-  """Sets a model's loss. `compile` would also create metrics, whose variables are not wanted.
+  """Sets a model's loss. `compile` would also create metrics, with unwanted variables.
 
   Args:
     model: the model; it changes.
-    loss: what `keras.Model.compile` takes as loss.
+    loss: as for `keras.Model.compile`.
     output_names: names of the model's outputs, or None.
   """
   model._compile_loss = _CompileLoss(loss, None, output_names=output_names)
 
 
 def loss_reductions(model: keras.Model) -> set[str | None]:
-  """Returns the reductions of the losses of a model that are objects, see keras.losses.Loss."""
+  """Returns the reductions of a model's loss objects, see keras.losses.Loss."""
   compiled = getattr(model, "_compile_loss", None)
   losses = keras.tree.flatten(compiled._user_loss) if compiled is not None else []
   return {loss.reduction for loss in losses if isinstance(loss, keras.losses.Loss)}
 
 
 def compiled_metrics(model: keras.Model) -> tuple[Any, Any]:
-  """Returns the metrics and weighted_metrics that a model was compiled with; None without one."""
+  """Returns a model's compiled metrics and weighted_metrics; None without one."""
   compiled = getattr(model, "_compile_metrics", None)
   if compiled is None:
     return None, None

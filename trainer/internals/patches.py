@@ -1,4 +1,4 @@
-"""Replaces functions of TensorFlow and Keras, once in a process.
+"""Replaces functions of TensorFlow and Keras, once per process.
 
     _is_training = contextvars.ContextVar("is_training", default=False)
 
@@ -7,9 +7,8 @@
       return original(self, _changed(value))
 
 Two traces can overlap in two threads. If each trace patched a function and restored it at its end,
-the restores could run in the wrong order. So a replacement stays in place once it is installed. A
-context variable says whether it or the original is called: outside of Octet's own traces, the
-original.
+the restores could run in the wrong order. A replacement therefore stays installed, and a context
+variable selects it or the original: outside of Octet's own traces, the original.
 
 Octet installs all replacements when it sets the first context variable. A program that only imports
 this package keeps TensorFlow and Keras unchanged.
@@ -36,10 +35,10 @@ def replaces(
   The replacement is called as `replacement(original, *args, **kwargs)`.
 
   Args:
-    owner: the class or module that has the function, or the class that has the property.
+    owner: the class or module of the function, or the class of the property.
     name: the name of the function or property in the owner.
-    inside: the original is called where this variable has no true value. None: the replacement is
-      called everywhere, and decides itself.
+    inside: if this variable has no true value, the original is called. None: the replacement is
+      always called, and decides itself.
 
   Returns:
     The decorator. It returns the decorated function unchanged.
@@ -66,7 +65,7 @@ def install() -> None:
 
 
 def installed() -> list[tuple[Any, str, Callable]]:
-  """Returns (owner, name, replacement) for every replacement that is in place."""
+  """Returns (owner, name, replacement) for every installed replacement."""
   return list(_installed)
 
 
@@ -86,8 +85,7 @@ def _called_with(original, replacement, inside):
       return original(*args, **kwargs)
     return replacement(original, *args, **kwargs)
 
-  # Keras reads the arguments of an Operation's __init__ by getfullargspec, which does not look
-  # through `wraps`.
+  # Keras reads the arguments of an Operation's __init__ with getfullargspec, which ignores `wraps`.
   with contextlib.suppress(ValueError, TypeError):  # functions in C may have none
     replaced.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
   return replaced
@@ -118,7 +116,7 @@ def keep_context(fn: Callable) -> Callable:
 
   @functools.wraps(fn)
   def call(*args, **kwargs):
-    # A context can be entered only once at a time, and replicas run fn at the same time: copy it.
+    # Only one thread at a time can be in a context, and replicas run fn at the same time: copy it.
     return here.copy().run(fn, *args, **kwargs)
 
   return call

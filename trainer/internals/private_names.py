@@ -59,7 +59,7 @@ def member(path: str) -> tuple[Any, str]:
 
 
 def member_if_any(path: str) -> tuple[Any, str] | None:
-  """Returns what `member` does, or None if the installed version has no such name."""
+  """Returns the result of `member`, or None if the installed version lacks the name."""
   try:
     return member(path)
   except errors.VersionError:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from trainer.internals import private_names
 
-# The recurrent cells of TensorFlow 1, which `import tensorflow` brings along.
+# The recurrent cells of TensorFlow 1, which `import tensorflow` includes.
 RNN_CELLS = private_names.find("tensorflow.python.keras.layers.legacy_rnn.rnn_cell_impl")
 
 # Functions that Octet replaces: (owner, name) for `patches.replaces`.
@@ -19,12 +19,12 @@ CREATE_OPERATION = private_names.member(
   "tensorflow.python.framework.func_graph.FuncGraph._create_op_internal"
 )
 
-# Ends the context in which a graph is traced, and adds control dependencies to its operations.
+# Ends the trace of a graph, and adds control dependencies to its operations.
 ADD_CONTROL_DEPENDENCIES = private_names.member(
   "tensorflow.python.framework.auto_control_deps.AutomaticControlDependencies.__exit__"
 )
 
-# Makes a tensor from outside of a function known in it; each one that is used there is given to it.
+# Brings an outside tensor into a function's graph; each captured tensor becomes an argument.
 CAPTURE = private_names.member("tensorflow.python.framework.func_graph.FuncGraph.capture")
 
 # Returns the handle of a variable that keeps the sums over several processes in order.
@@ -32,7 +32,7 @@ ORDERING_TOKEN = private_names.member(
   "tensorflow.python.distribute.cross_device_utils.CollectiveReplicaLauncher._get_ordering_token"
 )
 
-# The operation by which tf.compat.v1.train.AdamOptimizer updates a variable.
+# The operation with which tf.compat.v1.train.AdamOptimizer updates a variable.
 APPLY_ADAM = private_names.member("tensorflow.python.ops.gen_training_ops.resource_apply_adam")
 # What that optimizer calls first in each apply_gradients.
 PREPARE_ADAM = private_names.member("tensorflow.python.training.adam.AdamOptimizer._prepare")
@@ -42,7 +42,7 @@ UPDATE_ON_REPLICA = private_names.member(
   "tensorflow.python.distribute.values.MirroredVariable._update_replica"
 )
 
-# Makes the part of a tf.function's cache key that does not come from its arguments.
+# Makes the part of a tf.function's cache key that does not depend on its arguments.
 FUNCTION_CONTEXT = private_names.member(
   "tensorflow.python.eager.polymorphic_function.function_context.make_function_context"
 )
@@ -55,7 +55,7 @@ OPERATION_SEED = private_names.member(
 )
 SET_GLOBAL_SEED = private_names.member("tensorflow.python.eager.context.Context._set_global_seed")
 
-# `variable.op`. A variable that is created eagerly has no operation, and raises an error.
+# `variable.op`. An eager variable has no operation, and raises an error.
 VARIABLE_OP = private_names.member(
   "tensorflow.python.ops.resource_variable_ops.BaseResourceVariable.op"
 )
@@ -129,7 +129,7 @@ def own_copy(variable: tf.Variable) -> tf.Variable:
 
 
 def is_variable_handle(tensor: tf.Tensor) -> bool:
-  """Returns whether it is a variable's eager handle, and not that of a table or an iterator."""
+  """Returns whether a tensor is a variable's eager handle, not a table's or an iterator's."""
   if tensor.dtype != tf.resource or not hasattr(tensor, "numpy"):
     return False
   data = getattr(tensor, "_handle_data", None)
@@ -167,7 +167,7 @@ def kept_by(saver: tf.compat.v1.train.Saver) -> tuple[int | None, float]:
 
 @contextlib.contextmanager
 def optimizer_named(optimizer: tf.compat.v1.train.Optimizer, name: str) -> Iterator[None]:
-  """Inside, an optimizer has another name, by which its slots are called."""
+  """Gives an optimizer another name in this context; the name appears in its slots."""
   given = optimizer._name
   optimizer._name = name
   try:
@@ -185,7 +185,7 @@ def primary(variable: tf.Variable) -> tf.Variable:
 
 
 def write_event(writer: tf.summary.SummaryWriter, event: tf.compat.v1.Event) -> None:
-  """Writes an event, which need not have a summary, to a writer's file."""
+  """Writes an event, with or without a summary, to a writer's file."""
   tf.raw_ops.ImportEvent(writer=writer._resource, event=event.SerializeToString())
 
 
@@ -204,7 +204,7 @@ def is_eager_by_default() -> bool:
 
 
 def outside_graphs() -> contextlib.AbstractContextManager[None]:
-  """Returns a context with eager execution, whatever graph is built around it."""
+  """Returns a context with eager execution, inside any graph."""
   return _context.eager_mode()
 
 
@@ -246,7 +246,7 @@ def function_named(graph: tf.Graph, name: str) -> Any:
 
 
 def returned_tensors(dependencies: Any) -> list[tf.Tensor]:
-  """Returns what a graph returns, of the AutomaticControlDependencies in which it is traced."""
+  """Returns the results of a graph from the AutomaticControlDependencies of its trace."""
   return list(dependencies._returned_tensors)
 
 
@@ -290,9 +290,9 @@ def xla_exact_product(left: tf.Tensor, left_axis: int, right: tf.Tensor, right_a
 
   Args:
     left: a tensor.
-    left_axis: its axis that is summed over.
+    left_axis: the axis to sum over.
     right: a tensor of the same dtype.
-    right_axis: its axis that is summed over.
+    right_axis: the axis to sum over.
 
   Returns:
     The product: the other axes of the left tensor, then those of the right one.
