@@ -1,6 +1,6 @@
 """Calls an input_fn, and checks its dataset before anything is compiled.
 
-The datasets that leave this file have elements as `trainer.inputs` describes them.
+The datasets of this file have elements in the form of `trainer.inputs`.
 """
 
 import inspect
@@ -34,19 +34,19 @@ def call(
     input_fn: the function. It may take `params`, `input_context` and `start`.
     params: the input_fn gets a deep copy of it with "batch_size".
     batch_size: for params["batch_size"]; None to leave it out.
-    seed: the dataset's random numbers follow from it.
+    seed: the base of the dataset's random numbers.
     kind: "train", "eval" or "predict", for messages.
     input_context: of this host. If the input_fn does not take it, every host makes the same batches
       and keeps its share of them.
-    start: number of examples of the training data, over all hosts, that were seen before. An
-      input_fn that takes `start` begins there. For others the examples are read and dropped.
+    start: number of examples of the training data, over all hosts, already seen. An input_fn with
+      the argument `start` begins there. For others the examples are read and dropped.
 
   Returns:
     A dataset of tuples, (features,), (features, labels) or (features, labels, sample_weight).
 
   Raises:
-    SettingError: input_fn is not callable, or needs an argument that nobody gives.
-    SpecError: it returned something other than a dataset of these, or of features.
+    SettingError: input_fn is not callable, or needs an unknown argument.
+    SpecError: it did not return a dataset of these, or of features.
     InputError: it raised an error.
   """
   if not callable(input_fn):
@@ -95,7 +95,7 @@ def call(
 
 
 def _returned(input_fn, arguments, name):
-  """Returns what an input_fn returns; what it raises becomes an error that names it."""
+  """Returns an input_fn's result; turns its exception into an error that names it."""
   try:
     return input_fn(**arguments)
   except errors.OctetError:
@@ -116,7 +116,7 @@ def _returned(input_fn, arguments, name):
 
 
 def _of_tuples(dataset, name):
-  """Returns the dataset with elements that are tuples, of which the last parts are not None."""
+  """Returns the dataset with tuples as elements; their last parts are not None."""
   element = dataset.element_spec
   if not isinstance(element, tuple):
     return dataset.map(lambda features: (features,))

@@ -1,11 +1,11 @@
-"""Input that other machines make: tf.data service.
+"""Input from other machines: tf.data service.
 
     dataset = distribute(dataset, "grpc://dispatcher:5000", None)
 
 The policy is dynamic sharding. The dispatcher hands the parts of the data's source (files, or
-elements of a dataset in memory) to whichever worker asks next. So each example comes once an epoch,
-in no certain order. What a lost worker was at work on is left out of that epoch, and comes again in
-the next. There is no place in the data to go on from: a training that is started again begins an
+elements of a dataset in memory) to the worker that asks next. Each example therefore comes once per
+epoch, in no fixed order. If a worker is lost, its current parts are missing in this epoch, and come
+again in the next. The data have no position from which to resume: a restarted training begins an
 epoch. See docs/several_machines.md.
 """
 
@@ -77,18 +77,18 @@ def distribute(
   """Moves the work of a training's dataset to a tf.data service.
 
   Args:
-    dataset: what the input_fn made, for one host.
-    address: of the dispatcher, "grpc://host:port".
+    dataset: the dataset of the input_fn, for one host.
+    address: the dispatcher's, "grpc://host:port".
     job: a name that the hosts of a training share, so that each batch goes to one of them; None for
       a training of one host.
-    timeout: how many seconds to wait for the dispatcher.
+    timeout: seconds to wait for the dispatcher.
 
   Returns:
     A dataset of the same elements.
 
   Raises:
-    SettingError: the address cannot be one.
-    WorkerLostError: nobody answers there.
+    SettingError: the address is malformed.
+    WorkerLostError: nobody answers at the address.
   """
   host, port = check(address)
   require_answer(host, port, timeout)

@@ -1,12 +1,12 @@
-"""Makes the input of trainings on machines of its own: a tf.data service.
+"""Makes the input of trainings on other machines: a tf.data service.
 
   python -m trainer.data_service dispatcher --port=5000 --journal=/shared/journal
   python -m trainer.data_service worker --dispatcher=HOST:5000 --gin_file=gin_configs/digits.gin
 
-One dispatcher hands out the work, any number of workers do it. A training uses them with
-run.train_input_service = "grpc://HOST:5000". A dispatcher that was started with --journal goes on
-where it was when it is started again. Whoever reaches the ports can have the processes run
-TensorFlow programs: their network must be closed to others.
+One dispatcher distributes the work to any number of workers. A training uses them with
+run.train_input_service = "grpc://HOST:5000". A restarted dispatcher with --journal continues where
+it was. Every program that reaches the ports can make the processes run TensorFlow programs: close
+their network to others.
 """
 
 import re
@@ -18,8 +18,8 @@ from absl import flags, logging
 from trainer import errors
 from trainer.config import gin_flags
 
-# How long a worker may be silent, which it else is for a second, and how often that is looked at:
-# the dispatcher's log names a lost worker after twenty seconds. TensorFlow looks every ten minutes.
+# How long a worker may be silent (normally a second), and how often the dispatcher checks: its log
+# names a lost worker after twenty seconds. TensorFlow's default is ten minutes.
 _SILENCE_MILLISECONDS = 20_000
 _LOOK_MILLISECONDS = 2_000
 
@@ -40,10 +40,10 @@ _TIMEOUT_SECS = flags.DEFINE_float(
 
 
 def main(argv: list[str]) -> None:
-  """Runs a dispatcher or a worker until the process is ended.
+  """Runs a dispatcher or a worker until the process ends.
 
   Raises:
-    SettingError: an argument is missing or wrong, or the port is taken.
+    SettingError: an argument is missing or wrong, or the port is in use.
     WorkerLostError: the dispatcher does not answer.
   """
   if argv[1:] not in (["dispatcher"], ["worker"]):
@@ -107,7 +107,7 @@ def _worker():
 
 
 def _started(start):
-  """Starts a server; SettingError if that is not possible."""
+  """Starts a server; raises SettingError if it cannot start."""
   import tensorflow as tf
 
   try:

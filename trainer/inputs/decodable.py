@@ -1,4 +1,4 @@
-"""Lets an input_fn say how its features are made of what a user has: files, columns, texts.
+"""Lets an input_fn declare how its features come from the user's files, columns or texts.
 
     def decode(encoded):                     # a string scalar, such as a JPEG file's content
       return ...                             # the feature of one example, as the pipeline makes it
@@ -10,9 +10,9 @@
 
     return trainer.mark_raw(dataset, {"age": ages, "job": jobs}, to_features, optional=["age"])
 
-A SavedModel that is exported with such an input_fn has signatures that take these files, columns or
-texts. Only the marked dataset itself has the mark. A dataset that `map` or others make from it has
-none: its features may have changed, and the functions would not fit them.
+A SavedModel of such an input_fn has signatures that take these files, columns or texts. Only the
+marked dataset itself has the mark. A dataset that `map` or others make from it has no mark: its
+features may have changed, and the functions would not fit them.
 """
 
 import dataclasses
@@ -31,12 +31,12 @@ _KEPT = 16  # examples of what users have, with which an export is checked
 
 @dataclasses.dataclass(frozen=True)
 class Raw:
-  """What a user has of an example, and how it becomes features.
+  """The user's values of examples, and their conversion to features.
 
   Attributes:
     examples: name → values of some examples, [n, ...]: float64, int64 or bytes (dtype object).
     to_features: function of name → tensor, for a batch, that returns the features.
-    optional: names whose value may be missing: it is NaN there, or the empty string.
+    optional: names whose value may be missing: then it is NaN, or the empty string.
   """
 
   examples: Mapping[str, np.ndarray]
@@ -49,7 +49,7 @@ _marks: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def mark_decodable(dataset: tf.data.Dataset, decoders: Mapping[str, Callable]) -> tf.data.Dataset:
-  """Notes how features of a dataset are decoded from bytes.
+  """Declares how features of a dataset are decoded from bytes.
 
   Args:
     dataset: the dataset that an input_fn returns.
@@ -74,13 +74,13 @@ def mark_raw(
   to_features: Callable[[dict[str, tf.Tensor]], Any],
   optional: Collection[str] = (),
 ) -> tf.data.Dataset:
-  """Notes how the features of a dataset are made of what users have, such as columns of a table.
+  """Declares how a dataset's features come from the user's values, such as columns of a table.
 
   Args:
     dataset: the dataset that an input_fn returns.
     examples: name → values of some examples, [n, ...]: numbers or texts. They give the names, types
-      and shapes of what an export takes, and the export is checked with the first of them. Numbers
-      become float64 or int64.
+      and shapes of an export's input, and the first of them check the export. Numbers become
+      float64 or int64.
     to_features: function of name → tensor, for a batch, that returns the features of the batch with
       the structure, shapes and dtypes that they have in the dataset. The function uses TensorFlow
       operations only, and no random numbers.
@@ -90,7 +90,7 @@ def mark_raw(
     The same dataset.
 
   Raises:
-    SettingError: an argument cannot be used.
+    SettingError: an argument is unusable.
   """
   if not examples or not callable(to_features) or not set(optional) <= set(examples):
     raise errors.SettingError(
@@ -119,13 +119,13 @@ def _array(name, values, optional):
 
 
 def decoders_of(dataset: tf.data.Dataset) -> dict[str, Callable]:
-  """Returns the decoders of a dataset, feature → function; {} if it is not marked with any."""
+  """Returns a dataset's decoders, feature → function; {} without a mark."""
   mark = _marks.get(dataset)
   return {} if mark is None or isinstance(mark, Raw) else dict(mark)
 
 
 def raw_of(dataset: tf.data.Dataset) -> Raw | None:
-  """Returns what users have of the examples of a dataset; None if it is not marked with it."""
+  """Returns the user's values of a dataset; None without a mark."""
   mark = _marks.get(dataset)
   return mark if isinstance(mark, Raw) else None
 
@@ -148,7 +148,7 @@ def keep_mark(dataset: tf.data.Dataset, changed: tf.data.Dataset) -> tf.data.Dat
 def keep_mark_without(
   dataset: tf.data.Dataset, changed: tf.data.Dataset, feature: str
 ) -> tf.data.Dataset:
-  """Does what `keep_mark` does for a dataset that no longer has one of the features."""
+  """Does the same as `keep_mark` for a dataset that has lost one of the features."""
   mark = _marks.get(dataset)
   if isinstance(mark, Raw):
 

@@ -18,7 +18,7 @@ def check_shapes(
   In training the batch axis must be static too. Evaluation and prediction pad it.
 
   Args:
-    dataset: the dataset that `call` returned.
+    dataset: the result of `call`.
     batch_size: params["batch_size"].
     kind: "train", "eval" or "predict".
     static: False if shapes may differ from batch to batch.
@@ -77,7 +77,7 @@ def named_leaves(
 
 
 def static_batch_size(features: Any) -> int | None:
-  """Returns the size of the first feature's first axis; None where it is not known."""
+  """Returns the size of the first feature's first axis; None if unknown."""
   shape = tf.nest.flatten(features)[0].shape
   return shape.as_list()[0] if shape.rank else None
 

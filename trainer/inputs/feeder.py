@@ -1,4 +1,4 @@
-"""From an input_fn to what a device loop reads, for each kind of run.
+"""Makes the dataset for a device loop from an input_fn, for each kind of run.
 
     feeder = Feeder(Layout(replicas=8, local_replicas=8), per_core_batch_size, config, params)
     dataset, batch_size = feeder.batches("train", input_fn)  # called and checked
@@ -24,14 +24,14 @@ from trainer.settings.kinds import Kind
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-  """What an input pipeline has to know of the machines.
+  """The machines, from the view of an input pipeline.
 
   Attributes:
-    replicas: cores in all.
-    local_replicas: cores that this process feeds.
-    hosts: processes that share the training data out among them.
-    host: the number of this one.
-    needs_static_shapes: whether each tensor needs a shape that is known when a step is traced.
+    replicas: the number of all cores.
+    local_replicas: the number of cores that this process feeds.
+    hosts: the number of processes that share the training data.
+    host: the number of this process.
+    needs_static_shapes: whether each tensor needs a known shape at the trace of a step.
     job: a name that the hosts of this training share, and no other training; None for one host.
     resembles_tpu: whether to warn of batches that fill a TPU's tiles badly.
     shares_groups: whether the processes share the batches of an evaluation and a prediction, too.
@@ -90,9 +90,9 @@ class Feeder:
 
   @property
   def feature_dataset(self) -> tuple[str | None, tf.data.Dataset | None]:
-    """(kind, dataset) whose features an export takes; (None, None) before the first call.
+    """(kind, dataset) with the features for an export; (None, None) before the first call.
 
-    It is that of evaluation or prediction if there was one, otherwise that of training.
+    The dataset is evaluation's or prediction's, if any, otherwise training's.
     """
     return self._feature_dataset
 
@@ -102,15 +102,15 @@ class Feeder:
     Args:
       kind: "train", "eval" or "predict".
       input_fn: see `trainer.inputs.call`.
-      start: the example to begin at, in training; counted over all hosts.
+      start: the first example, in training; counted over all hosts.
 
     Returns:
-      (dataset, batch_size): the batches of one core; of all cores of the host where TPUConfig has
-      the input_fn give those.
+      (dataset, batch_size): the batches of one core; or of all cores of the host, if TPUConfig
+      makes the input_fn return those.
 
     Raises:
-      InputError: the input_fn raised, or its batches cannot be used.
-      SpecError: it returned no dataset that `call` takes.
+      InputError: the input_fn raised, or its batches are unusable.
+      SpecError: it returned no dataset that `call` accepts.
       SettingError: RunConfig.class_weight or weight_column does not fit it.
     """
     layout = self._layout
@@ -138,15 +138,15 @@ class Feeder:
     return dataset, batch_size
 
   def for_loop(self, kind: str, input_fn: Callable, start: int = 0) -> tf.data.Dataset:
-    """Makes the dataset that the device loop of a kind reads; for Args and Raises see `batches`.
+    """Makes the dataset for the device loop of a kind; for Args and Raises see `batches`.
 
-    To train, it has the cores' batches in turn; to evaluate and predict, it has groups of them.
+    For training it has the cores' batches in turn; for evaluation and prediction, groups.
     """
     layout = self._layout
     dataset, batch_size = self.batches(kind, input_fn, start)
     per_core = self._per_core_batch_size(kind)
     cores = layout.local_replicas
-    # The features of evaluation are those that will be served: training may have more, or others.
+    # An export serves the features of evaluation: training may have more, or others.
     if kind != Kind.TRAIN or self._feature_dataset[0] in (None, Kind.TRAIN):
       self._feature_dataset = kind, dataset
     if kind != Kind.TRAIN:

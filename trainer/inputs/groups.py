@@ -47,8 +47,8 @@ def group(
     dataset: per-core batches of at most `per_core` examples.
     per_core: the per-core batch size.
     replicas: number of replicas.
-    broadcast: whether every replica gets the same batch. It is real on replica 0 only, so that it
-      counts once.
+    broadcast: whether every replica gets the same batch. It is real on replica 0 only, and counts
+      once.
 
   Returns:
     A dataset of groups.
@@ -69,7 +69,7 @@ def core_spec(group_spec: Any) -> Any:
 def read_ahead(dataset: tf.data.Dataset) -> tf.data.Dataset:
   """Prefetches: the next elements are made while the device works on one.
 
-  tf.data adds this by itself if its tuning is on. Octet turns the tuning off, see `without_tuning`.
+  tf.data's tuning would add this. Octet turns the tuning off, see `without_tuning`.
   """
   is_read_ahead = tensorflow_internals.ends_with_prefetch(dataset)
   return without_tuning(dataset if is_read_ahead else dataset.prefetch(tf.data.AUTOTUNE))

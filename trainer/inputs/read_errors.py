@@ -1,4 +1,4 @@
-"""Tells what failed while a dataset was read: an operation, or the user's own Python code.
+"""Finds what failed while a dataset was read: an operation, or the user's own Python code.
 
 TensorFlow wraps an exception of a generator (Dataset.from_generator) or of a tf.py_function into
 the text of an error of its own, between the names of operations:
@@ -72,8 +72,8 @@ def of_python(error: tf.errors.OpError) -> tuple[str, str] | None:
   """Finds the exception of Python code that an operation called.
 
   Returns:
-    (where, said): the user's line, " (my_data.py:10)", "" if there is none; the exception's type
-    and sentence. None if it was no Python code that failed.
+    (where, said): the user's line, " (my_data.py:10)", "" if unknown; the exception's type and
+    sentence. None if no Python code failed.
   """
   first = error.message.split("\n\t [[")[0]  # of the first core
   # The last one of a chain of exceptions is the one that was raised.
@@ -87,7 +87,7 @@ def of_python(error: tf.errors.OpError) -> tuple[str, str] | None:
 
 
 def of_operation(error: tf.errors.OpError) -> str:
-  """Returns what an operation says of its failure, without the names of operations."""
+  """Returns an operation's own error message, without the names of operations."""
   text = error.message.split("[[", maxsplit=1)[0].strip().removeprefix("{{function_node").strip()
   text = _ROOT_ERRORS.sub("", text)
   return _joined(line for line in text.splitlines() if not line.strip().startswith(_NOISE))

@@ -33,11 +33,11 @@ def stack(dataset: tf.data.Dataset, steps: int, replicas: int) -> tf.data.Datase
     replicas: number of cores.
 
   Returns:
-    A dataset of (steps, elements): int64 scalar, how many steps of the stack are real; and for each
-    core its element. Batches at the end of the data that are too few for a step are dropped.
+    A dataset of (steps, elements): int64 scalar, the number of real steps in the stack; and for
+    each core its element. Too few batches for a step at the end of the data are dropped.
   """
 
-  # AutoGraph would read the source of all that is called here, which takes longer than the rest.
+  # AutoGraph would read the source of every function called here, which takes longer than the rest.
   @tf.autograph.experimental.do_not_convert
   def split(*element):
     leaves = tf.nest.flatten(element)
@@ -123,12 +123,12 @@ def of_step(elements: Sequence, step: int) -> list[tuple]:
 
 @dataclasses.dataclass
 class Stack:
-  """A stack that is on the devices.
+  """A stack on the devices.
 
   Attributes:
     elements: for each core its element, on that core.
-    steps: how many steps of it are real.
-    first: the first of them that has not been used.
+    steps: the number of its real steps.
+    first: the first unused step.
   """
 
   elements: tuple
@@ -137,7 +137,7 @@ class Stack:
 
   @property
   def left(self) -> int:
-    """How many steps have not been used."""
+    """The number of unused steps."""
     return self.steps - self.first
 
   def batches(self, step: int) -> list[tuple]:
@@ -146,11 +146,11 @@ class Stack:
 
 
 class StackReader:
-  """Reads stacks and puts them on the devices; what one loop leaves of a stack the next one uses.
+  """Reads stacks and puts them on the devices; the next loop uses the rest of a stack.
 
   Args:
-    dataset: what `stack` returns.
-    put: function of a stack's elements that puts them on the devices, such as `put_on` returns.
+    dataset: the result of `stack`.
+    put: function of a stack's elements that puts them on the devices, such as a result of `put_on`.
   """
 
   def __init__(self, dataset: tf.data.Dataset, put: Callable[[Sequence], Any]) -> None:
@@ -159,7 +159,7 @@ class StackReader:
     self._stack: Any = None
 
   def current(self) -> Any:
-    """Returns the stack that has steps left, the next one if need be; None at the end."""
+    """Returns the stack with unused steps, or the next one; None at the end."""
     if self._stack is None or not self._stack.left:
       self._stack = None  # which frees its memory before there is another one
       self._stack = self._next()
@@ -207,7 +207,7 @@ class GroupStack(Stack):
 
 
 class GroupStackReader(StackReader):
-  """Reads stacks of groups, what `stack_groups` returns, and puts them on the devices."""
+  """Reads stacks of groups from `stack_groups`, and puts them on the devices."""
 
   def _next(self) -> GroupStack | None:
     stacked = next(self._iterator, None)

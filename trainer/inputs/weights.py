@@ -1,4 +1,4 @@
-"""Weights of examples: the third part of an element, `(features, labels, sample_weight)`.
+"""Example weights: the third part of an element, `(features, labels, sample_weight)`.
 
     dataset of (features, labels, sample_weight)     # as keras.Model.fit takes it
     RunConfig.weight_column = "weight"               # or the feature that has them
@@ -6,9 +6,9 @@
     RunConfig.class_weight = "balanced"              # examples / (classes × examples of the class)
 
 A weighted loss is the sum of weight × loss over the examples, divided by the number of examples,
-not by the sum of the weights: Keras's "sum_over_batch_size". The mean over the cores is then that
-of the global batch, whatever weights a core has. The framework hands the weights to a model_fn that
-takes the argument `sample_weight`.
+not by the sum of the weights: Keras's "sum_over_batch_size". The mean over the cores then equals
+the loss of the global batch, for any weights on a core. A model_fn with the argument
+`sample_weight` gets the weights.
 """
 
 import difflib
@@ -30,14 +30,14 @@ _labels: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def mark_labels(dataset: tf.data.Dataset, labels: Any) -> tf.data.Dataset:
-  """Notes the labels of a training set, which RunConfig.class_weight needs to be "balanced".
+  """Declares the labels of a training set, for a "balanced" RunConfig.class_weight.
 
-  With them a class in RunConfig.class_weight that no example has is an error, too. Only the marked
-  dataset itself has the mark, not one that `map` or others make from it.
+  With declared labels, a class in RunConfig.class_weight without examples is an error, too. Only
+  the marked dataset itself has the mark, not one that `map` or others make from it.
 
   Args:
     dataset: the dataset that an input_fn returns.
-    labels: int array [n], the classes of all examples, those for other hosts too.
+    labels: int array [n], the classes of all examples, including other hosts'.
 
   Returns:
     The same dataset.
@@ -68,18 +68,18 @@ def apply(
   """Puts the weights of a RunConfig into the elements of a dataset, and checks all weights.
 
   Args:
-    dataset: what `trainer.inputs.call` returned.
+    dataset: the result of `trainer.inputs.call`.
     kind: "train", "eval" or "predict".
     config: the RunConfig.
-    name: of the input_fn, for messages.
+    name: the input_fn's name, for messages.
 
   Returns:
-    A dataset of (features, labels, sample_weight), sample_weight float32, where there are weights.
-    Predictions do not need them, and get no feature weight_column either.
+    A dataset of (features, labels, sample_weight), sample_weight float32, if there are weights.
+    Predictions need no weights, and no feature weight_column either.
 
   Raises:
     SettingError: the weights do not fit the features or labels.
-    InputError: raised while the dataset is read: a weight is negative, infinite or no number.
+    InputError: raised during the reading of the dataset: a weight is negative, infinite or NaN.
   """
   table = _table(dataset, config.class_weight, name) if kind == Kind.TRAIN else None
   if config.weight_column:
@@ -141,7 +141,7 @@ def _from_column(dataset, column, kind, name):
 
 
 def _check_shapes(spec, name):
-  """Raises SettingError for weights that do not belong to the labels one by one."""
+  """Raises SettingError for weights that do not match the labels one by one."""
   if len(spec) == 2:
     return
   shapes = [leaf.shape for _, leaf in elements.named_leaves((spec[1],))]
@@ -176,7 +176,7 @@ def _checked(weights):
 
 
 def _times(weights, of_classes):
-  """Multiplies weights of examples with those of the labels of an example, [batch, ...]."""
+  """Multiplies example weights by the weights of an example's labels, [batch, ...]."""
   rank = max(weights.shape.rank, of_classes.shape.rank)
   return _with_rank(weights, rank) * _with_rank(of_classes, rank)
 
@@ -187,7 +187,7 @@ def _with_rank(tensor, rank):
 
 
 def _table(dataset, class_weight, name):
-  """Returns the weights of class 0, 1, ..., and 1 for all classes that are not named."""
+  """Returns the weights of class 0, 1, ..., with 1 for missing classes."""
   if class_weight is None:
     return None
   if len(dataset.element_spec) < 2 or not isinstance(dataset.element_spec[1], tf.TensorSpec):
@@ -217,7 +217,7 @@ def check_classes(class_weight: Any, classes: int, whose: str) -> None:
   Args:
     class_weight: the setting.
     classes: the number of classes.
-    whose: has them, for the message.
+    whose: the owner of the classes, for the message.
   """
   if isinstance(class_weight, Mapping) and max(class_weight) >= classes:
     raise errors.SettingError(
