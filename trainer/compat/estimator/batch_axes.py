@@ -1,9 +1,10 @@
 """Features whose first axis is not the batch: `transpose_input` of programs for TPUs.
 
-An input_fn gives images as [height, width, channels, batch], and the model_fn transposes them
-again, which spared a TPU an expensive copy. Others have several rows for each example: 8 labelled
-images and 24 without a label are a step. Octet cuts and pads batches by their first axis, so that
-such features go as rows between the dataset and the model_fn, one for each example.
+With `transpose_input`, an input_fn gives images as [height, width, channels, batch] and the
+model_fn transposes them again, which spared a TPU an expensive copy. Other programs give several
+rows for each example: a step has 8 labelled and 24 unlabelled images. Octet cuts and pads batches
+along the first axis. So such features travel from the dataset to the model_fn with one row for each
+example.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """tf.estimator.Estimator and TPUEstimator, on trainer.Estimator.
 
-An Estimator was given no batch size: a batch is what the input_fn gives. Octet wants to know it
-before anything is traced, so that it is looked up in the dataset, and the trainer.Estimator is made
-(anew) where it is not what it was before. A TPUEstimator knows its sizes from the beginning.
+An Estimator gets no batch size: the input_fn decides it. Octet needs the size before it traces the
+model_fn. So each call reads the size from the dataset, and makes a new trainer.Estimator if the
+size has changed. A TPUEstimator gets its sizes from the program.
 """
 
 import contextlib
@@ -117,7 +117,7 @@ class Estimator(reading.Reading):
 
   @property
   def _model_fn(self) -> Callable:
-    """The program's model_fn; wrappers of Estimators call it and set one of their own."""
+    """The program's model_fn. Wrappers of Estimators call it, and set a model_fn of their own."""
     return self._given_model_fn
 
   @_model_fn.setter
@@ -156,14 +156,14 @@ class Estimator(reading.Reading):
     )
 
   def __getattr__(self, name: str) -> Any:
-    """What trainer.Estimator has beside: device, checkpoint_steps, save_checkpoint, ..."""
-    # Only these, since to ask for one connects to the device.
+    """Returns what only trainer.Estimator has: device, checkpoint_steps, save_checkpoint, ..."""
+    # No other name: `self.octet` connects the device, and hasattr must not.
     if name not in _OF_OCTET:
       raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
     return getattr(self.octet, name)
 
   def hold_model_dir(self) -> contextlib.AbstractContextManager[None]:
-    """Nothing: each training holds the folder by itself, for it may be another
+    """Returns an empty context: each training holds the folder itself, since it may have another
     trainer.Estimator.
     """
     return contextlib.nullcontext()
@@ -301,12 +301,12 @@ class Estimator(reading.Reading):
 
   @property
   def _steps_between_hooks(self) -> int | None:
-    """After how many steps a program's SessionRunHooks are called; None: after each loop."""
+    """The number of steps between two calls of SessionRunHooks; None: a call after each loop."""
     return 1
 
   @property
   def _octet_params(self) -> dict[str, Any]:
-    """What Octet gives the model_fn back; a program's own "batch_size" is none of its business."""
+    """The params that Octet hands to the model_fn, without the program's own "batch_size"."""
     return {}
 
   def _make_params(self, params: dict[str, Any]) -> Any:
@@ -316,12 +316,12 @@ class Estimator(reading.Reading):
 
   def _begin(self, mode: str) -> None:
     """Has the model_fn traced anew where the program has changed what it keeps."""
-    # An evaluation in a training needs what trains.
+    # An evaluation inside a training needs the trainer.Estimator that trains.
     if self._state.begin(mode) and not self._is_training:
       self._runners.clear()
 
   def _adapted(self, mode: str, hooks: Any) -> list[Any]:
-    """The hooks of a call as Octet takes them; those that fetch have to see the step be made."""
+    """Makes hooks of Octet; drops the traced steps if a hook must see its step be traced."""
     self._begin(mode)
     every = self._steps_between_hooks
     adapted = session_hooks.adapt(hooks, every)
@@ -341,10 +341,10 @@ def _load_global_step_from_checkpoint_dir(checkpoint_dir: str) -> int:
 
 
 def _as_numpy(value: Any) -> Any:
-  """A number of an evaluation as one of numpy, of which programs ask value.item()."""
+  """Converts a number of an evaluation to NumPy's: programs call value.item()."""
   if isinstance(value, float):
-    # A session's were float32. The records of the evaluation have the whole value, by which what
-    # was exported with these metrics is found again.
+    # A session gave float32. But evaluations.json has the float64 value, and an exporter finds the
+    # record of an evaluation by it.
     return np.float64(value)
   return np.int64(value) if isinstance(value, int) else value
 

@@ -17,7 +17,7 @@ v1 = tf.compat.v1
 
 
 class Timer(v1.train.SecondOrStepTimer):
-  """Tells when something is due: at the first step, then every so many steps or seconds."""
+  """Fires at the first step, then every so many steps or seconds."""
 
   def __init__(self, every_steps: int | None, every_secs: float | None, who: str):
     if (every_steps is None) == (every_secs is None):
@@ -157,7 +157,7 @@ class CheckpointSaverHook(NativeHook):
 
 
 class AsyncCheckpointSaverHook(CheckpointSaverHook):
-  """As CheckpointSaverHook; a training goes on while a checkpoint is written, in either."""
+  """As CheckpointSaverHook: with either, the training goes on while a checkpoint is written."""
 
 
 class StepCounterHook(NativeHook):
@@ -206,8 +206,8 @@ class StepCounterHook(NativeHook):
 
 
 class SummarySaverHook(NativeHook):
-  """Taken as programs make it: scalars of a model_fn are written every save_summary_steps
-  anyway.
+  """Accepts the arguments and does nothing: Octet writes the model_fn's scalars every
+  save_summary_steps.
   """
 
   def __init__(

@@ -1,8 +1,8 @@
-"""input_fns as programs write them: a dataset, or the tensors of a one-shot iterator.
+"""Calls input_fns of programs, which return a dataset or the tensors of a one-shot iterator.
 
-An input_fn is called as it stands. Where it asks an iterator for its next tensors, it is called
-once more while a graph is built: the iterator then hands out placeholders, and what the input_fn
-made of them becomes a function that is mapped over the iterator's dataset.
+If the input_fn asks an iterator for its next tensors, Octet calls the input_fn once more, in a
+graph. The iterator then hands out placeholders. What the input_fn makes of them becomes a function,
+which is mapped over the iterator's dataset.
 """
 
 import contextlib
@@ -159,7 +159,7 @@ def call(input_fn: Callable, **arguments: Any) -> tf.data.Dataset:
 
 
 def _called(input_fn: Callable, arguments: dict[str, Any]) -> Any:
-  """What an input_fn returns; one that takes unknown sizes for tf.Dimensions gets these."""
+  """Calls the input_fn. Unknown sizes are tf.Dimensions if the program has asked for these."""
   with habits.enable_shapes():
     try:
       return input_fn(**arguments)
@@ -238,7 +238,7 @@ def _checked(dataset: tf.data.Dataset, input_fn: Callable) -> tf.data.Dataset:
 
 
 def batch_size(dataset: tf.data.Dataset) -> int:
-  """How many examples are in a batch of a dataset; the first batch tells where the shape does not.
+  """Returns the batch size of a dataset, by its shapes or else by its first batch.
 
   Raises:
     InputError: the dataset has no batch, or what it gives has no batch axis.

@@ -1,9 +1,9 @@
 """`model.ckpt-<step>.meta` beside each checkpoint, for programs that import it, or that copy or
 rename the three files.
 
-TensorFlow kept the whole graph in it. Here it is that of the variables and their Saver:
-`tf.train.import_meta_graph` makes them, and what it returns restores them. There is no network in
-it. RunConfig(checkpoint_save_graph_def=False) leaves the file away.
+TensorFlow wrote the whole graph. Octet writes the variables and their Saver, without the network:
+`tf.train.import_meta_graph` makes the variables, and the Saver that it returns restores them.
+RunConfig(checkpoint_save_graph_def=False) turns the files off.
 """
 
 from collections.abc import Callable, Mapping

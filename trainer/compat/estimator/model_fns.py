@@ -1,4 +1,4 @@
-"""A program's model_fn as one of Octet's: what it is given, and what becomes of what it returns."""
+"""Makes a model_fn of Octet from a program's model_fn: converts arguments and the spec."""
 
 import contextlib
 import inspect
@@ -30,8 +30,8 @@ from trainer.compat.graph_mode import learning_phase as keras
 from trainer.reporting import summaries
 from trainer.tracing import fetched_operations
 
-# Imported for what they replace: a program may first ask for tf.keras or tf.train in its model_fn,
-# and what is replaced then is so from the next training on.
+# Imported for their replacements. They are installed when the first trace begins; a module that the
+# model_fn itself imports first would come too late.
 del keras, layer_updates, small_updates
 
 ModeKeys = trainer.ModeKeys
@@ -88,7 +88,8 @@ def adapt(
     ):
       fetched_operations.run_only_fetched()
       made = model_fn(**{name: given[name] for name in taken})
-      # A session ran them once, before the first step; here they run before each look-up.
+      # A session ran the initializers once, before the first step. Here they run in each step,
+      # before the look-ups.
       fetched_operations.fetch(v1.get_collection(v1.GraphKeys.TABLE_INITIALIZERS))
       return _octet_spec(made, mode, batch, given_hooks(mode), due)
 
@@ -141,10 +142,10 @@ def _octet_spec(
 
 
 def _leave_out_scalars(fetched: Any) -> None:
-  """Leaves out the scalars of summaries that would change variables in each step.
+  """Leaves out scalars whose computation changes variables.
 
-  A session ran a summary every save_summary_steps, and one of a collection that nobody fetched
-  never.
+  Octet computes scalars in each step. A session ran a summary every save_summary_steps, or never if
+  nobody fetched its collection.
   """
   scalars = summaries.recorded()
   anyway = fetched_operations.changes(fetched)

@@ -15,9 +15,9 @@ from trainer.internals import tensorflow_internals
 def of_program() -> Iterator[None]:
   """A context for what a program asks of an Estimator.
 
-  A graph that the program builds, as its tests do, is not that of the model_fn. An exception of the
-  model_fn leaves as the model_fn raised it, as in 2.15; what Octet says of it, as the mode and the
-  shapes of the input, is a note of it.
+  The program may have a graph open, as its tests do. Octet builds the model_fn outside of it. An
+  exception of the model_fn reaches the program as in 2.15. Octet adds a note with the mode and the
+  shapes of the input.
   """
   try:
     with tensorflow_internals.outside_graphs(), habits.disable():

@@ -30,7 +30,8 @@ from trainer.tracing import store_run
 
 v1 = tf.compat.v1
 
-# Objects of classes that have a base class from here stay as they are: they keep themselves.
+# Objects whose class has a base class from these packages are not looked into: they keep their
+# state.
 _LIBRARIES = {"tensorflow", "keras", "tf_keras", "numpy", "trainer", "absl", "gin"}
 _LIBRARIES |= sys.stdlib_module_names - {"builtins", "types", "argparse", "abc", "typing"}
 # But for these base classes: a model_fn may give a hook its loss.

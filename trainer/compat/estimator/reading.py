@@ -1,4 +1,4 @@
-"""How an Estimator reads the input_fns of a program: their batches, and how cores share these."""
+"""Reads the input_fns of a program for an Estimator: batch sizes, and the shares of the cores."""
 
 from collections.abc import Callable
 from typing import Any
@@ -114,7 +114,7 @@ class Reading:
   ) -> tf.data.Dataset:
     """The dataset with an entry for each example in all features; params are those of `_read`."""
     del params
-    # A prediction has no rows beside those of its examples.
+    # A prediction has one row for each example.
     return dataset if kind == "predict" else batch_axes.as_groups(dataset)
 
   def _cut(self, dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
@@ -145,8 +145,8 @@ class Reading:
 class _Reader:
   """A program's input_fn as one of Octet.
 
-  Each call of Estimator.train reads its data from the beginning, as in 2.15; but the first one of a
-  process goes on where the checkpoint was, in data without end.
+  Each call of Estimator.train reads its data from the beginning, as in 2.15. The first call of a
+  process is different: if its data has no end, it goes on where the checkpoint was.
   """
 
   def __init__(

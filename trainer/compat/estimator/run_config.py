@@ -1,4 +1,4 @@
-"""RunConfig, TPUConfig and InputPipelineConfig as programs make them, and what Octet makes of them.
+"""RunConfig, TPUConfig and InputPipelineConfig of programs, and Octet's RunConfig made from them.
 
 The device is, in this order: that of the environment variable OCTET_DEVICE ("cpu", "cpu:8", "gpu",
 "tpu", as `trainer.RunConfig.device` takes it); RunConfig(device=...), which is this package's own;
@@ -89,7 +89,7 @@ class TPUConfig:
       raise ValueError(f"input_partition_dims must have one or two elements; got {dims!r}.")
 
   def check_device(self, is_tpu: bool) -> None:
-    """Says what becomes of a model on several cores.
+    """Checks whether the device can run a model that is divided over several cores.
 
     Raises:
       SettingError: a TPU would have to divide it.
@@ -108,7 +108,7 @@ class TPUConfig:
 
   @property
   def gives_host_batches(self) -> bool:
-    """Whether the input_fn gives its host's share of the batch, and not that of one core."""
+    """Whether the input_fn gives the share of its host, or else of one core."""
     return self.per_host_input_for_training != InputPipelineConfig.PER_HOST_V2
 
   def octet(self, use_tpu: bool = False) -> trainer.TPUConfig:

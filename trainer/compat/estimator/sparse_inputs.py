@@ -1,9 +1,9 @@
 """SparseTensors of an input_fn, as dense rows between the dataset and the model_fn.
 
-Cores share a batch by its rows, and Octet cuts dense tensors alone. A sparse [batch, width] goes
-as rows of its values and of their columns, padded to the longest row, and is sparse again in the
-model_fn. Several cores need shapes that are known: there the rows are padded to the width, and
-those of an unknown width go as texts, which XLA devices do not take.
+The cores share a batch by its rows, and Octet can cut only dense tensors. So a sparse [batch,
+width] travels as two dense tensors, the values and the columns of each row, padded to the longest
+row. The model_fn gets a SparseTensor again. Several cores need known shapes: with them the rows are
+padded to the width. Rows of an unknown width travel as strings, which XLA devices do not take.
 """
 
 import functools

@@ -1,9 +1,8 @@
 """tf.distribute's strategies as programs give them to RunConfig(train_distribute=...).
 
-Octet makes the strategy itself, of the device. One that a program makes is a description: it
-connects nothing, since afterwards there could be no virtual cores. What else of it a program asks
-for, as `scope` and `run` of a loop of its own, is that of TensorFlow's strategy, which is then
-made.
+Octet makes the strategy itself, for the device. A strategy that the program makes only describes
+one: it connects no device, since TensorFlow makes virtual cores only before it connects. If the
+program uses it in a loop of its own, by `scope` or `run`, TensorFlow's strategy is made then.
 """
 
 import dataclasses

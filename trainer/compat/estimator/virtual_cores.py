@@ -1,7 +1,7 @@
 """The virtual cores of OCTET_DEVICE=cpu:8, made before the program can start TensorFlow.
 
-A program may look at the machine's devices, or make tensors, before it makes an Estimator. From
-then on TensorFlow takes no more cores.
+A program may list devices or make tensors before it makes an Estimator. Both start TensorFlow,
+which then makes no more virtual cores.
 """
 
 import contextlib

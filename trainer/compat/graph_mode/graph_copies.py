@@ -1,4 +1,4 @@
-"""Operations of one graph, copied into another one."""
+"""Copies operations of one graph into another graph."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,7 +36,7 @@ def copy(
     node.ClearField("input")
     node.input.extend([*kept, *(f"^{one.name}" for one in before if one.name in copied)])
   _add_functions(definition, operations)
-  # import_graph_def takes a name that no operation uses for a mistake.
+  # import_graph_def raises an error for an input that no operation uses.
   used = {name if ":" in name else f"{name}:0" for node in definition.node for name in node.input}
   here = v1.get_default_graph()
   inputs = {
@@ -66,7 +66,7 @@ def _add_functions(definition: Any, operations: Sequence[tf.Operation]) -> None:
 
 
 def _called(nodes: Any) -> set[str]:
-  """Names of the functions that are attributes of nodes."""
+  """Returns the names of the functions that nodes call."""
   values = [value for node in nodes for value in node.attr.values()]
   return {value.func.name for value in values if value.HasField("func")} | {
     function.name for value in values for function in value.list.func

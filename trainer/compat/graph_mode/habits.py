@@ -1,4 +1,4 @@
-"""What a program of graph mode takes for granted, inside its own functions and nowhere else.
+"""Habits of graph mode, which hold inside a program's own functions and nowhere else.
 
 - `==` between tensors or variables of the model_fn's graph, and `in` a list of them, is identity;
   they can be keys of a dict. TensorFlow 2.15 did the same in the graph of an Estimator.
@@ -6,8 +6,8 @@
   unknown one is None, or a `tf.Dimension` once the program called disable_v2_behavior or
   disable_v2_tensorshape.
 
-TensorFlow's methods are replaced once a process, see `trainer.internals.patches`; the replacements
-ask `_graph`, a context variable, and do what was done before where it is not set.
+`trainer.internals.patches` replaces TensorFlow's methods once in a process. A replacement calls the
+original unless the context variable `_graph` is set.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ v1 = tf.compat.v1
 # The graph that a function of the program builds, on this thread; None outside of it.
 _graph: contextvars.ContextVar[Any] = contextvars.ContextVar("compat_graph", default=None)
 
-_ANY = object()  # stands for each graph
+_ANY = object()  # the value of _graph that means each graph
 
 # Whether an input_fn of the program runs, on this thread.
 _is_input: contextvars.ContextVar[bool] = contextvars.ContextVar("compat_input", default=False)
@@ -45,7 +45,7 @@ def enable(graph: Any = None) -> Iterator[None]:
 
 
 def enable_in_any_graph() -> contextlib.AbstractContextManager[None]:
-  """As `enable`, for code that begins graphs of its own: all of them have the habits."""
+  """As `enable`, for code that begins graphs of its own: the habits hold in all of them."""
   return patches.set_context(_graph, _ANY)
 
 
@@ -112,7 +112,7 @@ _compare_by_identity(tf.Variable, lambda variable: are_enabled())
 
 
 class _Dimension(int):
-  """A known dimension: an int, and as TensorFlow 1 has it."""
+  """A known dimension: an int with the `value` of TensorFlow 1."""
 
   @property
   def value(self) -> int:

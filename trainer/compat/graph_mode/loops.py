@@ -17,13 +17,13 @@ from trainer.tracing import variable_store
 
 v1 = tf.compat.v1
 
-# By comparison, what its bound adds to the difference.
+# Comparison → what the number of rounds adds to the difference of the two sides.
 _COMPARISONS = {"Less": 0, "LessEqual": 1}
 _SUMS = ("Add", "AddV2")
 
 
 def while_loop(cond: Callable, body: Callable, loop_vars: Any, *args: Any, **kwargs: Any) -> Any:
-  """As tf.compat.v1.while_loop; on XLA devices with the bound that the condition tells."""
+  """As tf.compat.v1.while_loop; on XLA devices with a bound that is read off the condition."""
   store = variable_store.current()
   is_bounded = kwargs.get("maximum_iterations") is not None or len(args) > 5
   if store is None or store.on_xla is None or is_bounded:

@@ -3,10 +3,10 @@
     saver = tf.train.Saver(variables)
     tf.train.Scaffold(init_fn=lambda scaffold, session: saver.restore(session, path))
 
-A session called it when a training began without a checkpoint of its own. Here it is called before
-the variables have values: a Saver's restore says that variables begin with a checkpoint's values,
-as tf.train.init_from_checkpoint does; so does contrib.framework.assign_from_checkpoint_fn. What it
-runs, as `session.run(w.assign(values))`, is run when they have them.
+TensorFlow called init_fn at the start of a training that had no checkpoint. Octet calls it before
+the variables have values. A Saver's restore in it, and contrib.framework.assign_from_checkpoint_fn,
+then act as tf.train.init_from_checkpoint. What init_fn runs, such as
+`session.run(w.assign(values))`, runs once the variables have values.
 """
 
 from collections.abc import Callable
@@ -33,10 +33,10 @@ _OTHERS = (
 
 
 class RunsDue(session_hooks.NativeHook):
-  """Runs what an init_fn has asked for, when a training begins.
+  """Runs what an init_fn has asked for at the start of a training.
 
   Args:
-    due: what it is; empty afterwards, and where a training goes on from a checkpoint.
+    due: list of (fetches, feed_dict). Empty after the run, and if the training has a checkpoint.
   """
 
   def __init__(self, due: list[tuple[Any, Any]]) -> None:
