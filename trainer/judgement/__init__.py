@@ -1,9 +1,10 @@
 """Judges a model by its predictions: where it is wrong, how sure it is, which difference is noise.
 
-`evaluation_report` is what a run asks for. It has the model predict, `observations` keeps of each
-example what the figures need, and `class_figures` or `number_figures` compute them, with intervals
-from `bootstrap`. `slices` has them for parts of the set. `differences` compares the observations of
-two models. `reporting.evaluation_reports` has the files, `plot.evaluation_charts` the drawings.
+A run asks for an `evaluation_report`. The report lets the model predict. `observations` keeps a few
+numbers of each example. `class_figures` or `number_figures` compute the figures from them, and
+`bootstrap` computes the intervals. `slices` computes figures of parts of the set. `differences`
+compares the observations of two models. `reporting.evaluation_reports` writes the files, and
+`plot.evaluation_charts` draws.
 """
 
 __all__ = ["differences", "evaluation_report"]

@@ -1,12 +1,12 @@
 """Intervals of figures by the bootstrap: the examples are drawn again, with replacement.
 
-    rows = scipy.sparse.csr_array(...)         # [examples, columns]: what each example adds to sums
+    rows = scipy.sparse.csr_array(...)         # [examples, columns], an example's part of the sums
     drawn = bootstrap.draws(rows, figures, resamples=1000, seed=1)
     bootstrap.interval(drawn["accuracy"], 0.95)
 
-Every figure here is a function of sums over the examples, such as how many are right. So one
-product of matrices gives the sums of many resamples at once, and scikit-learn, whose functions take
-one set at a time, is what the tests compare with.
+Every figure here is a function of sums over the examples, such as the number of right predictions.
+So one product of matrices gives the sums of many resamples at once. scikit-learn's functions take
+one set at a time; the tests compare with them.
 
 Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13: percentile intervals.
 """
@@ -18,23 +18,23 @@ import numpy as np
 
 Figures = Callable[[np.ndarray], Mapping[str, np.ndarray]]
 
-# Numbers that are drawn at once: 32 MB. It hangs on nothing but the number of examples, so that two
-# models with as many examples are resampled alike.
+# How many numbers are drawn at once: 32 MB. The draws of a seed depend on the number of examples
+# alone. Two models are paired only if both are resampled alike.
 _AT_ONCE = 4_000_000
 
 
 def draws(rows: Any, figures: Figures, resamples: int, seed: int) -> dict[str, np.ndarray]:
-  """Returns what the figures are in each resample.
+  """Returns the figures of each resample.
 
-  Two calls with as many examples and the same seed draw the same examples: the difference of what
-  they return is a paired bootstrap.
+  Two calls with the same number of examples and the same seed draw the same examples, so the
+  difference of their results is a paired bootstrap.
 
   Args:
     rows: sparse [examples, columns], at least one example.
     figures: function of the sums, float64 [resamples, columns], that returns a dict of arrays
       [resamples, ...].
-    resamples: their number.
-    seed: of the choice.
+    resamples: how many resamples to draw.
+    seed: seed of the draws.
   """
   examples, transposed = rows.shape[0], rows.T.tocsr()
   length = max(1, _AT_ONCE // examples)
@@ -50,7 +50,7 @@ def draws(rows: Any, figures: Figures, resamples: int, seed: int) -> dict[str, n
 
 
 def figures_of_all(rows: Any, figures: Figures) -> dict[str, np.ndarray]:
-  """Returns the figures of the examples as they are, in arrays without the axis of resamples."""
+  """Returns the figures of all examples, each once, in arrays without the axis of resamples."""
   sums = np.asarray(rows.sum(axis=0), np.float64).reshape(1, -1)
   return {name: value[0] for name, value in figures(sums).items()}
 
@@ -58,11 +58,11 @@ def figures_of_all(rows: Any, figures: Figures) -> dict[str, np.ndarray]:
 def interval(drawn: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
   """Returns (low, high) of a percentile interval along the first axis.
 
-  A resample in which a figure is not defined (NaN), such as the recall of a class of which it has
-  no example, does not count.
+  The interval leaves out resamples in which the figure is not defined (NaN). For instance, a
+  resample without an example of a class does not define the recall of that class.
   """
   outside = (1 - confidence) / 2
-  # nanquantile warns where all resamples are NaN; then the interval is NaN too.
+  # nanquantile warns about columns that are all NaN. Those are set to 0 here and to NaN below.
   is_empty = np.isnan(drawn).all(axis=0)
   low, high = np.nanquantile(np.where(is_empty, 0, drawn), [outside, 1 - outside], axis=0)
   return np.where(is_empty, np.nan, low), np.where(is_empty, np.nan, high)
@@ -76,9 +76,9 @@ def estimates(
   seed: int,
   reflected: Collection[str] = (),
 ) -> dict[str, Any]:
-  """Returns name → {"value", "low", "high"} of each figure, or a list of these for each of several.
+  """Returns name → {"value", "low", "high"} of each figure; a list of them for a figure of classes.
 
-  What is not defined is None. For the other arguments see `draws` and `interval`.
+  None stands for a number that is not defined. For the other arguments see `draws` and `interval`.
 
   Args:
     rows: see `draws`.
@@ -86,9 +86,10 @@ def estimates(
     resamples: see `draws`.
     confidence: see `interval`.
     seed: see `draws`.
-    reflected: the figures that are larger in a resample than in the set, on the average, and not
-      below 0, such as a mean of distances. Their intervals are reflected about the value: the basic
-      bootstrap, Davison and Hinkley, "Bootstrap Methods and their Application" (1997), 5.2.
+    reflected: names of figures that cannot be negative and that are on average larger in a resample
+      than in the set, such as a mean of distances. Their intervals are reflected about the value:
+      the basic bootstrap, Davison and Hinkley, "Bootstrap Methods and their Application" (1997),
+      5.2.
   """
   values = figures_of_all(rows, figures)
   drawn = draws(rows, figures, resamples, seed)

@@ -4,13 +4,13 @@
 
 Definitions:
 
-- precision, recall and F1 of a class as in scikit-learn. What would divide by 0 is None: the recall
-  of a class without examples, the precision of a class that is never predicted.
-- macro_f1: the mean of F1 over the classes that have examples, where an F1 that is None counts 0.
-- log_loss: the mean of -log of the label's probability, which is taken as 1e-15 at the least.
-- ece, the expected calibration error, as in Guo et al., "On Calibration of Modern Neural Networks"
-  (ICML 2017), equation 3: bins of equal width of the predicted class's probability, and the mean
-  over the examples of |accuracy - mean probability| of their bins.
+- precision, recall and F1 of a class: as in scikit-learn. A figure that would divide by 0 is None:
+  the recall of a class without examples, and the precision of a class that is never predicted.
+- macro_f1: the mean of F1 over the classes that have examples. An F1 that is None counts as 0.
+- log_loss: the mean of -log of the label's probability. Probabilities below 1e-15 count as 1e-15.
+- ece: the expected calibration error, as in Guo et al., "On Calibration of Modern Neural Networks"
+  (ICML 2017), equation 3. The probability of the predicted class selects one of several bins of
+  equal width. The error is the mean of |accuracy - mean probability| of the examples' bins.
 """
 
 import dataclasses
@@ -22,16 +22,16 @@ import numpy as np
 
 from trainer.judgement import bootstrap
 
-# The class of a prediction that is not finite. It is no class: the prediction is wrong.
+# The predicted class if the prediction is not finite. No label equals it, so it counts as wrong.
 NO_CLASS = -1
 
-BINS = 15  # as Guo et al. have them
+BINS = 15  # the number in Guo et al.
 
 _MOST_ROWS = 100  # classes in the table, each with intervals
 _MOST_SHOWN = 20  # classes of the matrix
-_LARGEST = 20  # confusions that are listed
-_NAMED = 3  # of these, in the sentence
-_LEAST_SHARE = 1e-15  # of the label, for the logarithm
+_LARGEST = 20  # confusions in the list
+_NAMED = 3  # confusions in the sentence
+_LEAST_SHARE = 1e-15  # the label's least probability, for the logarithm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,14 +39,13 @@ class ClassFigures:
   """The figures of a classifier.
 
   Attributes:
-    observed: what Observations.arrays returns.
-    names: of the classes, in the order of their numbers; shorter than `classes` where not all are
-      known.
-    classes: the number of classes of the model; more where the set has others.
-    bins: of the probability, for the calibration.
-    resamples: of the bootstrap.
-    confidence: of the intervals.
-    seed: of the bootstrap.
+    observed: the result of Observations.arrays.
+    names: the names of the classes, in the order of their numbers; perhaps fewer than the classes.
+    classes: the number of classes of the model. Labels may have larger numbers.
+    bins: the number of bins of the calibration.
+    resamples: the number of resamples of the bootstrap.
+    confidence: the confidence of the intervals.
+    seed: the seed of the bootstrap.
   """
 
   observed: Mapping[str, np.ndarray]
@@ -125,7 +124,7 @@ class ClassFigures:
     return found[:, 0], found[:, 1], counts
 
   def _wrong(self):
-    """Returns (label, predicted, examples) of the pairs that are wrong, the largest first."""
+    """Returns (label, predicted, examples) of each wrong pair, the most frequent first."""
     label, predicted, counts = self._pairs
     order = np.argsort(-counts, kind="stable")
     return [
@@ -146,7 +145,7 @@ class ClassFigures:
     ]
 
   def _rows_shown(self):
-    """The classes of the table: all, or those with the lowest F1 of those that occur."""
+    """Returns the classes of the table: all, or those that occur and have the lowest F1."""
     if self.count <= _MOST_ROWS:
       return np.arange(self.count)
     occur = np.flatnonzero(self._examples + self._predicted)
@@ -158,7 +157,7 @@ class ClassFigures:
     return np.sort(occur[np.argsort(f1, kind="stable")[:_MOST_ROWS]])
 
   def _matrix(self):
-    """The counts of label (rows) and predicted class (columns), of the most confused classes."""
+    """Counts label (rows) and predicted class (columns) of the most confused classes."""
     shown = list(range(self.count))
     if self.count > _MOST_SHOWN:
       label, predicted, counts = self._pairs
@@ -213,12 +212,12 @@ class ClassFigures:
 
 
 class Rows:
-  """What each example adds to the sums from which the figures of a classifier follow.
+  """Each example's part of the sums from which the figures of a classifier follow.
 
   Args:
-    observed: what Observations.arrays returns.
+    observed: the result of Observations.arrays.
     classes: the number of classes.
-    bins: of the probability.
+    bins: the number of bins of the calibration.
 
   Attributes:
     matrix: scipy.sparse [examples, columns].
@@ -298,7 +297,7 @@ class Rows:
     return [sums[:, first[index] : first[index] + bins] for index in (3, 4, 5)]
 
   def calibration_bins(self) -> list[dict[str, Any]]:
-    """Returns what the reliability diagram draws, for each bin that has examples."""
+    """Returns a row of the reliability diagram for each bin that has examples."""
     sums = np.asarray(self.matrix.sum(axis=0)).reshape(1, -1)
     counts, confidence, right = (each[0] for each in self._in_bins(sums))
     return [

@@ -1,16 +1,16 @@
-"""Compares two models by their predictions for the same examples: which difference is noise?
+"""Compares two models by their predictions for the same examples: which differences are noise?
 
     found = differences.compare([Run("out/a")], [Run("out/b", step=1000)])
     found.differences["accuracy"]    # Difference(first=0.87, second=0.8, low=-0.08, high=-0.06)
 
-Each side is one run, or several of one kind that differ by their seeds.
+Each side is one run, or several runs that differ in their seeds alone.
 
-- One run a side: a paired bootstrap. Both sides are resampled by the same examples, so that what is
-  hard for both does not count as noise (Efron and Tibshirani, 1993).
-- Several runs: the interval is over seeds too. The variance of the difference of the two means is
-  that of the paired bootstrap, and the variance of a figure between runs of a side (pooled over the
-  sides) divided by the number of runs of each. Satterthwaite's approximation gives the degrees of
-  freedom of Student's t.
+- One run a side: a paired bootstrap (Efron and Tibshirani, 1993). Both sides are resampled by the
+  same examples, so examples that are hard for both models do not count as noise.
+- Several runs a side: the interval covers the seeds too. The variance of the difference of the two
+  means has two parts: the variance of the paired bootstrap; and the variance of the figure between
+  the runs of a side, pooled over the sides, divided by the number of runs of each side.
+  Satterthwaite's approximation gives the degrees of freedom of Student's t.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ class Run:
 
   Attributes:
     model_dir: its folder.
-    step: of the checkpoint; None for the newest that has a report.
+    step: the step of the checkpoint; None for the newest checkpoint that has a report.
   """
 
   model_dir: str
@@ -45,10 +45,10 @@ class Difference:
   """A figure of both sides.
 
   Attributes:
-    first: of the first side, the mean over its runs.
-    second: of the second side.
-    low: of the interval of second - first.
-    high: the same.
+    first: the mean over the runs of the first side.
+    second: the mean over the runs of the second side.
+    low: the lower end of the interval of second - first.
+    high: the upper end of that interval.
   """
 
   first: float
@@ -58,19 +58,19 @@ class Difference:
 
   @property
   def is_noise(self) -> bool:
-    """Whether the difference may be 0."""
+    """Whether the interval contains 0."""
     return not (self.low > 0 or self.high < 0)
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-  """What `compare` returns.
+  """The result of `compare`.
 
   Attributes:
-    examples: their number.
+    examples: the number of examples.
     runs: the number of runs of each side.
-    differences: by the name of the figure.
-    notes: sentences on what to keep in mind.
+    differences: name of a figure → its Difference.
+    notes: sentences that a reader should know.
   """
 
   examples: int
@@ -91,14 +91,14 @@ def compare(
 
   Args:
     first: the runs of the first side.
-    second: those of the second side.
+    second: the runs of the second side.
     evaluation: the name of the evaluation, or "".
-    resamples: of the bootstrap.
-    confidence: of the intervals.
-    seed: of the bootstrap.
+    resamples: the number of resamples of the bootstrap.
+    confidence: the confidence of the intervals.
+    seed: the seed of the bootstrap.
 
   Raises:
-    SettingError: a run has no report, or two are not on the same examples.
+    SettingError: a run has no report, or two runs were evaluated on different examples.
     FileDamagedError: a file is damaged.
   """
   loaded = [[_load(run, evaluation) for run in side] for side in (first, second)]
@@ -106,7 +106,7 @@ def compare(
   for other in everyone[1:]:
     _check_pair(everyone[0], other)
   examples = len(everyone[0].arrays["label"])
-  # With one seed, each run is resampled by the same examples: that is what pairs them.
+  # The bootstrap is paired only if each run is resampled by the same examples, so by one seed.
   drawn = [[_drawn(each, resamples, seed) for each in side] for side in loaded]
   flat = [each for side in drawn for each in side]
   names = [name for name in flat[0] if all(name in each for each in flat) and name != "bias"]
@@ -182,8 +182,8 @@ def _difference(sides, confidence, examples):
 
   Args:
     sides: for each side, (value, resamples) of each run.
-    confidence: of the interval.
-    examples: their number.
+    confidence: the confidence of the interval.
+    examples: the number of examples.
   """
   values = [np.array([value for value, _ in side]) for side in sides]
   first, second = (float(each.mean()) for each in values)

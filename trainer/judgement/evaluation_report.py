@@ -37,17 +37,17 @@ _Share = Annotated[float, setting_types.Rule("a number between 0 and 1", lambda 
 @gin_names.configurable(module="trainer")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationReport:
-  """What a report on an evaluation has, and how it is computed.
+  """Settings of a report on an evaluation.
 
   Attributes:
-    every_evaluation: whether each evaluation of a training has one; else the last one has.
-    slices: the names of features: each of their values, or ranges of them, is evaluated by itself.
-    worst: how many examples are shown, those that are predicted worst.
-    resamples: of the bootstrap, for the intervals.
-    confidence: of the intervals.
-    bins: of the probability, for the calibration.
-    label: the name of the label, where labels are a dict of several.
-    prediction: the name of the number that is predicted, where a regression predicts several.
+    every_evaluation: whether each evaluation of a training has a report, or the last one alone.
+    slices: names of features. The report has figures of each value of a feature, or of ranges.
+    worst: how many of the worst predictions the report shows.
+    resamples: the number of resamples of the bootstrap, for the intervals.
+    confidence: the confidence of the intervals.
+    bins: the number of bins of the calibration.
+    label: the name of the label, if labels are a dict of several.
+    prediction: the name of the predicted number, if a regression predicts several.
     class_names: the names of the classes in the order of their numbers; None for run.class_names.
 
   Raises:
@@ -65,13 +65,13 @@ class EvaluationReport:
   class_names: options.ClassNames | None = None
 
   def check(self, predicted: loop_input.LoopInput) -> None:
-    """Checks that an input and a model have what the report needs, before anything runs.
+    """Checks, before anything runs, that the input and the model fit the report.
 
     Args:
-      predicted: the evaluation's input, which was traced for predictions.
+      predicted: the evaluation's input, traced for predictions.
 
     Raises:
-      SettingError: they have not.
+      SettingError: the report needs a label, a prediction or a feature that is not there.
     """
     specification = predicted.traced.step.specification.predictions
     # A group is [cores, batch, ...] and the tensors of a core are [batch, ...].
@@ -89,12 +89,12 @@ class EvaluationReport:
     name: str | None = None,
     steps: int | None = None,
   ) -> dict[str, Any] | None:
-    """Predicts a set, and writes the report.
+    """Predicts the evaluation set, and writes the report.
 
     Args:
       estimator: the Estimator.
       input_fn: the eval input_fn, or its LoopInput.
-      step: the checkpoint's.
+      step: the checkpoint's step.
       checkpoint_path: the checkpoint; None for the newest.
       name: of the evaluation, or None.
       steps: global batches of the evaluation; None for the whole set.
@@ -205,14 +205,14 @@ class EvaluationReport:
 
 
 def _zeros(spec, axes):
-  """An example of a tensor's kind, without its first axes; what is of unknown size is 1."""
+  """Returns zeros of a spec's dtype and shape without its first axes; unknown sizes are 1."""
   rank = spec.shape.rank
   shape = () if rank is None else [size or 1 for size in spec.shape.as_list()[axes:]]
   return np.zeros(shape, spec.dtype.as_numpy_dtype)
 
 
 def _badness(pair):
-  """How bad a prediction is: a class by its label's probability, wrong ones first; or the error."""
+  """Returns a larger number for a worse prediction: any wrong class is worse than a right one."""
   observed, _ = pair
   if isinstance(observed.label, int):
     return float(observed.predicted != observed.label) + 1 - np.nan_to_num(observed.of_label)

@@ -13,15 +13,15 @@ import numpy as np
 from trainer.judgement import bootstrap
 
 _BARS = 30  # of the histogram
-_PARTS = 10  # of the set, by the prediction
-_OUTSIDE = 0.05  # of a part's errors, on each side of what is drawn
+_PARTS = 10  # parts of the set, by the size of the prediction
+_OUTSIDE = 0.05  # the share of a part's errors on each side of the drawn range
 
 
 class Rows:
-  """What each example adds to the sums from which the figures of a regression follow.
+  """Each example's part of the sums from which the figures of a regression follow.
 
   Args:
-    observed: what Observations.arrays returns.
+    observed: the result of Observations.arrays.
 
   Attributes:
     matrix: scipy.sparse [examples, columns].
@@ -33,7 +33,7 @@ class Rows:
     label, predicted = observed["label"], observed["predicted"]
     is_finite = np.isfinite(predicted) & np.isfinite(label)
     label, error = label[is_finite], (predicted - label)[is_finite]
-    # About a point near the labels, since the sum of squares of large numbers loses digits.
+    # Labels are counted from their mean: a sum of squares of large numbers would lose digits.
     centred = label - (label.mean() if len(label) else 0)
     columns = [np.ones(len(label)), error, error**2, np.abs(error), centred, centred**2]
     matrix = np.zeros([len(is_finite), len(columns)])
@@ -74,7 +74,7 @@ def describe(
 
 
 def _residuals(predicted, error):
-  """Returns a histogram of the errors, and their quantiles in parts of the set by prediction."""
+  """Returns a histogram of the errors, and their quantiles in each part of the set."""
   if not len(error):
     return None
   counts, edges = np.histogram(error, _BARS)

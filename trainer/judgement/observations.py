@@ -1,11 +1,11 @@
-"""What a report keeps of each example: its label, what was predicted, how sure the model was.
+"""Keeps a few numbers of each example: its label, its prediction, how sure the model was.
 
     found = observations.Observations(settings)
     for observed, example in found.watch(estimator.predict(input_fn, with_examples=True)):
       ...
     found.arrays()                       # {"label": ..., "predicted": ..., ...}
 
-The arrays hold a few numbers an example. Predictions and features pass through and are not kept.
+Predictions and features pass through and are not kept.
 """
 
 import dataclasses
@@ -25,14 +25,14 @@ _ASK = "(EvaluationReport.{}, see docs/judge_a_model.md)"
 
 @dataclasses.dataclass(frozen=True)
 class Observed:
-  """What was seen of an example.
+  """The label and the prediction of an example.
 
   Attributes:
-    label: the class, or the number.
-    predicted: the class, or NO_CLASS; or the number, or NaN.
-    confidence: the probability of the predicted class; NaN where it is not known.
-    of_label: the probability of the label; NaN where it is not known.
-    probabilities: those of all classes; None where they are not known.
+    label: a class or a number.
+    predicted: a class or NO_CLASS; or a number or NaN.
+    confidence: the probability of the predicted class; NaN if it is not known.
+    of_label: the probability of the label; NaN if it is not known.
+    probabilities: the probabilities of all classes; None if they are not known.
   """
 
   label: float
@@ -46,13 +46,13 @@ class Observations:
   """Observes pairs of a prediction and its example.
 
   Args:
-    label: the key of the label, where labels are a dict; None for the only label.
-    prediction: the key of the predicted number, where there are several; None for the only one.
-    slices: the keys of features whose values are kept.
+    label: the key of the label, if labels are a dict; None for the only label.
+    prediction: the key of the predicted number, if there are several; None for the only number.
+    slices: the keys of the features whose values to keep.
 
   Attributes:
-    kind: CLASSES or NUMBERS, once the first example was seen.
-    classes: the number of probabilities; 0 where there are none.
+    kind: CLASSES or NUMBERS, known after the first example.
+    classes: the number of probabilities; 0 if the model predicts none.
     slices: key → the feature's value for each example.
   """
 
@@ -93,7 +93,7 @@ class Observations:
     return arrays
 
   def digest(self) -> str:
-    """Returns the SHA-256 of all features, by which one sees whether two sets are the same."""
+    """Returns the SHA-256 of all features. Equal sets have equal digests."""
     return self._features.hexdigest()
 
   def _keep_features(self, features):
@@ -168,7 +168,7 @@ def _is_a_number(value):
 
 
 def _class_of(prediction):
-  """Returns the predicted class; None where there is none. Canned estimators name it class_ids."""
+  """Returns the predicted class, or None. Canned estimators name it class_ids."""
   for name in ("class", "class_ids"):
     value = np.asarray(prediction.get(name, ""))
     if value.size == 1 and value.dtype.kind in "iub":
@@ -177,12 +177,12 @@ def _class_of(prediction):
 
 
 def _probabilities_of(prediction):
-  """Returns the classes' probabilities, float64 [classes]; None where there are none."""
+  """Returns the probabilities, float64 [classes], or None."""
   value = np.asarray(prediction.get("probabilities", ""))
   if value.ndim > 1 or value.dtype.kind not in "fV":
     return None
   values = value.astype(np.float64).ravel()
-  # One probability is that of class 1 of two.
+  # A single probability is the probability of class 1 of two classes.
   return np.array([1 - values[0], values[0]]) if values.size == 1 else values
 
 
@@ -194,7 +194,7 @@ def _observe_class(prediction, label):
       "Leave such examples out of the eval input_fn, or take the report out."
     )
   if shares is not None and not np.isfinite(shares).all():
-    # The largest of numbers that are NaN is class 0 for TensorFlow: that is no prediction.
+    # tf.argmax returns class 0 for probabilities that are NaN. That is no prediction.
     return Observed(label, NO_CLASS, probabilities=shares)
   predicted = _class_of(prediction)
   if predicted is None:

@@ -1,4 +1,4 @@
-"""Figures of parts of the evaluation set: those with one value of a feature, or a range of it."""
+"""Figures of parts of the evaluation set: a value or a range of a feature selects a part."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,8 @@ import numpy as np
 from trainer.judgement import bootstrap
 from trainer.reporting.evaluation_reports import NUMBERS
 
-_MOST = 20  # parts by value
-_RANGES = 4  # parts of a feature with more values, if they are numbers
+_MOST = 20  # parts of a feature; each is selected by one value
+_RANGES = 4  # parts of a feature of numbers that has more values than that
 
 
 def describe(
@@ -42,7 +42,7 @@ def describe(
 
 
 def _estimated(parts, values, counts, resamples, confidence, seed):
-  """Returns (part, estimate of its mean) of each part."""
+  """Returns (part, estimate of the mean of its values) of each part."""
   from scipy import sparse
 
   columns = [places & counts for _, places in parts]
@@ -64,7 +64,7 @@ def _parts(values):
   unique, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
   if len(unique) > _MOST and array.dtype.kind in "fiu":
     return _ranges(array.astype(np.float64))
-  # The most frequent ones by themselves, in their own order.
+  # The most frequent values each select a part, in the order of the values.
   kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST])
   parts = [(_text(unique[place]), inverse == place) for place in kept]
   others = ~np.isin(inverse, kept)

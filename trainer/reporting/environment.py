@@ -3,9 +3,9 @@
     <model_dir>/environment.json    {"started": "2026-11-21T19:30:00+00:00", "command": "...",
                                     "device": "cpu, 1 replica", ..., "earlier": [...]}
 
-"earlier" has the records of the trainings that this one continues, the oldest first. In a
-repository of git there are the commit and what was changed, see `working_tree`; LONG values of an
-earlier record are left out where the next record has the same. No environment variable is recorded.
+"earlier" has the records of the trainings that this training continues, the oldest first. In a git
+repository the record has the commit and the changes, see `working_tree`. An earlier record leaves
+out a LONG value that equals the next record's. No environment variable is recorded.
 """
 
 import datetime
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # these import TensorFlow, which trainer.plot does without
   from trainer.devices import device as device_lib
 
 NAME = "environment.json"
-LONG = ("packages", "diff", "untracked")  # what a table does not show
+LONG = ("packages", "diff", "untracked")  # tables leave these out
 _FORM = {"earlier": list[dict], ...: str | int | dict}
 
 
@@ -38,7 +38,7 @@ def save(
 
   Args:
     model_dir: the folder of the run.
-    device: on which the training runs.
+    device: the device of the training.
     run_config: the configuration of the training.
 
   Raises:
@@ -87,7 +87,7 @@ def describe(device: "device_lib.Device", run_config: "run_config_lib.RunConfig"
 
 
 def here() -> dict[str, Any]:
-  """Returns the part of a record that tells of code: the commit, and the installed packages."""
+  """Returns the part of a record about code: the commit, the changes, the installed packages."""
   return {**working_tree.describe(os.getcwd()), "packages": _packages()}
 
 

@@ -1,4 +1,4 @@
-"""The files of evaluation reports, which tell more of a model than its metrics do.
+"""Writes and reads the files of evaluation reports.
 
     for report in evaluation_reports.newest("out/digits"): ...      # as JSON has them
 
@@ -15,13 +15,14 @@ JSON has:
     "evaluation", "step", "kind"     the name or "", the checkpoint's step, "classes" or "numbers"
     "examples", "features"           their number, and the SHA-256 of their features
     "confidence", "resamples"        of the intervals
-    "metrics"                        name → {"value", "low", "high"}; null is what is not defined
+    "metrics"                        name → {"value", "low", "high"}; null: not defined
     "worst"                          rows of the worst examples
     "slices"                         feature → rows of its parts
-    "notes"                          sentences on what is left out or not defined
+    "notes"                          sentences on figures that are left out or not defined
 
-of a classifier also "sentence", "classes", "confusions" and "calibration", see
-`judgement.class_figures`, and of a regression "residuals", see `judgement.number_figures`.
+A report on a classifier also has "sentence", "classes", "confusions" and "calibration", see
+`judgement.class_figures`. A report on a regression also has "residuals", see
+`judgement.number_figures`.
 """
 
 import io
@@ -60,7 +61,7 @@ def stem(model_dir: str, evaluation: str, step: int) -> str:
 
 
 def write(model_dir: str, report: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
-  """Writes a report and what was observed of each example; returns the path of the JSON file.
+  """Writes a report and its arrays, an entry for each example; returns the path of the JSON file.
 
   Raises:
     OutputError: a file cannot be written.
@@ -86,7 +87,7 @@ def read(path: str) -> dict[str, Any] | None:
 
 
 def newest(model_dir: str) -> list[dict[str, Any]]:
-  """Returns the newest report of each evaluation, that without a name first.
+  """Returns the newest report of each evaluation. The evaluation without a name comes first.
 
   Raises:
     FileDamagedError: a file is damaged.
@@ -108,7 +109,7 @@ def steps_of(model_dir: str) -> dict[str, list[int]]:
 
 
 def observed(model_dir: str, evaluation: str, step: int) -> dict[str, np.ndarray]:
-  """Returns what was observed of each example.
+  """Returns the arrays of a report, an entry for each example.
 
   Raises:
     FileDamagedError: the file is not there or is damaged.

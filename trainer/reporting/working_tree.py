@@ -1,9 +1,9 @@
-"""What git says of the code that a run is made of: its commit, and what is changed beside it.
+"""Asks git for the commit of a run's code, and for the changes since that commit.
 
     working_tree.describe(os.getcwd())
     # {"commit": "9be2...", "changed": 1, "diff": "diff --git ...", "untracked": "models/new.py"}
 
-Nothing is read but what git tracks, and the names of code that it does not track.
+Only the contents of tracked files are read, and the names of code files that git does not track.
 """
 
 import os
@@ -13,20 +13,20 @@ from collections.abc import Sequence
 from absl import logging
 
 LONGEST_DIFF = 100_000  # bytes
-_SECONDS = 10.0  # that git may take
+_SECONDS = 10.0  # git's time limit
 _CODE = (".py", ".gin")
 _PLAIN = ("--no-ext-diff", "--no-color", "--no-textconv")
-# All of the repository but files of environment variables, which hold passwords.
+# The repository without .env files, which hold passwords.
 _TREE = (":(top)", ":(top,exclude,glob)**/.env*")
 
 
 def describe(folder: str) -> dict[str, str | int]:
-  """Returns what is there to tell of a folder; {} if it is in no repository of git.
+  """Describes the state of a folder's repository; returns {} outside of a git repository.
 
   Returns:
-    "commit": the commit that is checked out. "changed": 1 if tracked files differ from it or there
-    is code that git does not track, else 0. "diff": the differences, where there are some, cut off
-    after LONGEST_DIFF bytes. "untracked": the names of such code, a line each.
+    "commit": the commit that is checked out. "changed": 1 if tracked files differ from the commit
+    or if there are code files that git does not track, else 0. "diff": the differences, if any, cut
+    off after LONGEST_DIFF bytes. "untracked": the names of those code files, one a line.
   """
   commit = _git(folder, "rev-parse", "--verify", "HEAD")
   diff = _git(folder, "diff", "HEAD", *_PLAIN, "--", *_TREE)
@@ -42,14 +42,14 @@ def describe(folder: str) -> dict[str, str | int]:
 
 
 def _git(folder: str, *words: str) -> str | None:
-  """Returns what git prints; None where there is no git, no repository or no answer in time."""
+  """Returns git's output; None without git, without a repository, or after the time limit."""
   try:
     done = subprocess.run(
       _command(folder, words),
       capture_output=True,
       timeout=_SECONDS,
       check=False,
-      # git would otherwise take a lock to note what it has seen.
+      # Without this, `git diff` takes the index lock, and a git command of the user may then fail.
       env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
     )
   except OSError:
