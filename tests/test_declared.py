@@ -19,6 +19,7 @@ EXTRAS = {
   "trainer/pjrt": ["pjrt"],
   "trainer/preflight": ["preflight"],
   "trainer/compare": ["plot", "preflight"],
+  "trainer/checkpoints/safetensors_file.py": ["safetensors"],
   "trainer/devices/resolvers.py": ["kubernetes", "gce"],
   "trainer/plot": ["plot"],
   "trainer/tune": ["plot"],

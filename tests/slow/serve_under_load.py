@@ -2,17 +2,19 @@
 
     python -m tests.slow.serve_under_load
     python -m tests.slow.serve_under_load --export_base=out/cifar10/export --seconds=60
+    python -m tests.slow.serve_under_load --protocol=infer --seconds=600
 
 Needs wrk (`apt-get install wrk`) and the extra [serve]. Without --export_base the digits are
-trained, which takes seconds. The requests are PNGs where the model takes images, as from_bytes has
-them, and zeros where it does not. Meanwhile
+trained, which takes seconds. The requests are of TensorFlow Serving's protocol, or with
+--protocol=infer of the Open Inference Protocol with binary tensors. They are PNGs where the model
+takes images, as from_bytes has them, and zeros where it does not. Meanwhile
 
 - a newer export appears, which must take the former one's place,
 - and what cannot be used is sent: malformed JSON, a wrong shape, a body of 50 MB, a JPEG that is
   cut off. Each must be answered with 4xx and one sentence.
 
-What is printed: requests, errors, p50, p99 and the longest, as wrk measures them; the server and
-wrk share the CPUs.
+It prints requests, errors, p50, p99 and the longest, as wrk measures them, and the server's memory,
+ten times after the newer export was loaded. The server and wrk share the CPUs.
 """
 
 import argparse
@@ -20,6 +22,7 @@ import base64
 import contextlib
 import http.client
 import json
+import math
 import os
 import pathlib
 import re
@@ -39,8 +42,10 @@ _NAME = "loaded"
 # What wrk does at its end: a line of JSON.
 SCRIPT = """
 wrk.method = "POST"
-wrk.headers["Content-Type"] = "application/json"
-wrk.body = [==[{body}]==]
+local file = io.open("{folder}/body", "rb")
+wrk.body = file:read("*a")
+file:close()
+{headers}
 function done(summary, latency, requests)
   local e = summary.errors
   io.write(string.format(
@@ -100,25 +105,55 @@ def post(address, body):
   return answer.status, answer.read().decode()
 
 
-def good_request(address):
-  """A body that the model can use: an image, or zeros."""
+def good_request(address, protocol="predict"):
+  """Returns (path, headers, body) of a request that the model can use: an image, or zeros."""
   import tensorflow as tf
 
   about = get(address, f"/v1/models/{_NAME}/about")
-  metadata = get(address, f"/v1/models/{_NAME}/metadata")
-  signatures = metadata["metadata"]["signature_def"]["signature_def"]
-  inputs = signatures["serving_default"]["inputs"]
-  shapes = {
-    name: [int(dim["size"]) for dim in spec["tensor_shape"]["dim"]][1:]
-    for name, spec in inputs.items()
-  }
+  metadata = get(address, f"/v2/models/{_NAME}")
+  shapes = {tensor["name"]: tensor["shape"][1:] for tensor in metadata["inputs"]}
+  png = None
   if about["image"]:
     pixels = np.random.default_rng(1).integers(0, 256, shapes[about["image"]], dtype=np.uint8)
-    encoded = base64.b64encode(tf.io.encode_png(pixels).numpy()).decode()
+    png = tf.io.encode_png(pixels).numpy()
+  if protocol == "infer":
+    headers, body = binary_request(about["image"], png, metadata)
+    return f"/v2/models/{_NAME}/infer", headers, body
+  if png:
+    encoded = base64.b64encode(png).decode()
     body = {"signature_name": "from_bytes", "instances": [{about["image"]: {"b64": encoded}}]}
   else:
     body = {"inputs": {name: np.zeros([1, *shape]).tolist() for name, shape in shapes.items()}}
-  return json.dumps(body)
+  headers = {"Content-Type": "application/json"}
+  return f"/v1/models/{_NAME}:predict", headers, json.dumps(body).encode()
+
+
+def binary_request(image, png, described):
+  """Returns (headers, body) of the Open Inference Protocol."""
+  contents, tensors = [], []
+  for tensor in described["inputs"] if png is None else [{"name": image}]:
+    if png is None:
+      shape, datatype = [1, *tensor["shape"][1:]], tensor["datatype"]
+      content = bytes(math.prod(shape) * int(re.sub(r"\D", "", datatype)) // 8)
+    else:
+      shape, datatype, content = [1], "BYTES", len(png).to_bytes(4, "little") + png
+    given = {"name": tensor["name"], "shape": shape, "datatype": datatype}
+    tensors.append({**given, "parameters": {"binary_data_size": len(content)}})
+    contents.append(content)
+  message = {"inputs": tensors, "parameters": {"binary_data_output": True}}
+  if png is not None:
+    message["parameters"]["signature_name"] = "from_bytes"
+  head = json.dumps(message).encode()
+  return {"Inference-Header-Content-Length": str(len(head))}, b"".join([head, *contents])
+
+
+def write_script(folder, headers, body):
+  """Writes what wrk sends, and returns the path of its script."""
+  pathlib.Path(folder, "body").write_bytes(body)
+  lines = "\n".join(f'wrk.headers["{name}"] = "{value}"' for name, value in headers.items())
+  script = pathlib.Path(folder, "post.lua")
+  script.write_text(SCRIPT.format(folder=folder, headers=lines))
+  return str(script)
 
 
 def bad_requests():
@@ -169,19 +204,27 @@ def wait_for_version(address, version, limit):
   print(f"  version {version} was served {time.monotonic() - start:.1f} s after it appeared")
 
 
-def load(address, export_base, seconds, folder):
+def memory(address):
+  """Returns the MiB of memory that the server has."""
+  found = re.search(r"^process_resident_memory_bytes (\S+)$", get(address, "/metrics"), re.M)
+  return float(found[1]) / 2**20
+
+
+def load(address, export_base, protocol, seconds, folder):
   """Runs wrk, and meanwhile publishes a newer export and sends what cannot be used."""
-  script = os.path.join(folder, "post.lua")
-  pathlib.Path(script).write_text(SCRIPT.format(body=good_request(address)))
+  path, headers, body = good_request(address, protocol)
+  script = write_script(folder, headers, body)
   command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout=30s", f"-s{script}"]
-  url = f"{address}/v1/models/{_NAME}:predict"
-  with subprocess.Popen([*command, url], stdout=subprocess.PIPE, text=True) as wrk:
+  with subprocess.Popen([*command, address + path], stdout=subprocess.PIPE, text=True) as wrk:
     try:
       time.sleep(seconds / 4)
       wait_for_version(address, publish_copy(export_base), seconds / 2)
       check_bad_requests(address)
       if wrk.poll() is not None:
         sys.exit("wrk ended before the newer export was served: give more --seconds.")
+      while wrk.poll() is None:
+        print(f"  {memory(address):.0f} MiB", flush=True)
+        time.sleep(seconds / 10)
       return json.loads(wrk.communicate()[0].splitlines()[-1])
     finally:
       wrk.kill()
@@ -193,6 +236,7 @@ def main():
   )
   parser.add_argument("--export_base", help="a folder of exports; it is copied")
   parser.add_argument("--engine", default="auto")
+  parser.add_argument("--protocol", choices=["predict", "infer"], default="predict")
   parser.add_argument("--seconds", type=int, default=60)
   arguments = parser.parse_args()
   if not shutil.which("wrk"):
@@ -203,18 +247,18 @@ def main():
     shutil.copytree(export_base, copied)
     with server(copied, arguments.engine) as (address, log, _):
       print("\n".join(line for line in log().splitlines() if "Engine for" in line))
-      found = load(address, copied, arguments.seconds, folder)
+      found = load(address, copied, arguments.protocol, arguments.seconds, folder)
       metrics = get(address, "/metrics")
       if get(address, "/healthz") != {"status": "ok"}:
         sys.exit("The server is not well.")
   print(", ".join(f"{name} {value:g}" for name, value in found.items()), "(milliseconds)")
-  calls = int(re.search(r"octet_batch_examples_count\{[^}]*\} (\d+)", metrics)[1])
+  calls = float(re.search(r"octet_batch_examples_count\{[^}]*\} (\S+)", metrics)[1])
   print(
     f"{found['requests'] / found['seconds']:.0f} requests a second, "
     f"{found['requests'] / calls:.1f} to a call of the model"
   )
   failed = re.findall(
-    r'octet_requests_total\{model="\w+",verb="predict",code="(5\d\d)"\} (\d+)', metrics
+    r'octet_requests_total\{code="(5\d\d)",model="\w+",verb="\w+"\} (\S+)', metrics
   )
   if found["not_200"] or found["socket_errors"] or found["timeouts"] or failed:
     sys.exit(f"Requests failed: {found}, {failed}")

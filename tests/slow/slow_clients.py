@@ -5,9 +5,9 @@
 
 Needs wrk (`apt-get install wrk`) and the extra [serve]. A slow client sends a byte a second, half
 of them of the headers, half of the body, and connects anew where the server ends its connection.
-Rounds with and without them alternate. What is printed of each: requests, those that failed, p50
-and p99, and the server's processor time for a request. Of the last one noise of other programs
-changes little.
+Rounds with and without them alternate. Each prints requests, those that failed, p50 and p99, the
+server's processor time for a request, which noise of other programs changes little, and the
+server's memory.
 """
 
 import argparse
@@ -72,13 +72,11 @@ def beside(address, count):
       process.kill()
 
 
-def measure(address, process_id, script, seconds, good):
+def measure(address, path, process_id, script, seconds, good):
   """What wrk says of a round, and the server's processor time for a request."""
   before = server_seconds(process_id)
   command = ["wrk", "-t1", f"-c{good}", f"-d{seconds}s", "--timeout=30s", f"-s{script}"]
-  done = subprocess.run(
-    [*command, f"{address}/v1/models/loaded:predict"], stdout=subprocess.PIPE, text=True, check=True
-  )
+  done = subprocess.run([*command, address + path], stdout=subprocess.PIPE, text=True, check=True)
   found = json.loads(done.stdout.splitlines()[-1])
   used = server_seconds(process_id) - before
   failed = sum(found[name] for name in ("not_200", "socket_errors", "timeouts"))
@@ -89,6 +87,7 @@ def measure(address, process_id, script, seconds, good):
     "p99 ms": found["p99"],
     "server s": used,
     "ms of the server": 1000 * used / found["requests"],
+    "MiB": serve_under_load.memory(address),
   }
 
 
@@ -111,13 +110,13 @@ def main():
   with tempfile.TemporaryDirectory() as folder:
     export_base = arguments.export_base or serve_under_load.train_digits(folder)
     with serve_under_load.server(export_base, "tensorflow") as (address, _, process_id):
-      script = os.path.join(folder, "post.lua")
-      body = serve_under_load.good_request(address)
-      pathlib.Path(script).write_text(serve_under_load.SCRIPT.format(body=body))
+      path, headers, body = serve_under_load.good_request(address)
+      script = serve_under_load.write_script(folder, headers, body)
       for _ in range(arguments.rounds):
         for count, rounds in found.items():
           with beside(address, count):
-            rounds.append(measure(address, process_id, script, arguments.seconds, arguments.good))
+            given = (process_id, script, arguments.seconds, arguments.good)
+            rounds.append(measure(address, path, *given))
           shown = ", ".join(f"{name} {value:.4g}" for name, value in rounds[-1].items())
           print(f"{count} slow clients: {shown}", flush=True)
   without, with_them = found.values()
