@@ -1,7 +1,7 @@
 """The outermost layer of the server: request ids, the limit of connections, the access log.
 
-Every answer passes through here, those of the framework too, so that each has an id, and an
-exception that nothing else has caught becomes the one shape of errors.
+Every answer passes through this layer, also the framework's own. So each answer has an id, and each
+uncaught exception becomes an answer in the one shape of errors.
 
     12:00:03 POST /v1/models/digits:predict 200 1.9 ms 213 bytes 4f0c2a91b7de
 """
@@ -20,8 +20,8 @@ class Access:
 
   Args:
     app: answers the requests.
-    log: whether each request is a line of the log.
-    is_full: whether more connections are open than allowed.
+    log: whether to log a line for each request.
+    is_full: returns whether more connections are open than allowed.
     clock: seconds, for the access log.
   """
 

@@ -1,4 +1,4 @@
-"""Micro-batching: requests that wait at the same time are answered by one call of the model.
+"""Micro-batching: one call of the model answers all requests that wait at the same time.
 
     batcher = Batcher(max_rows=64)
     outputs = await batcher.run(engine, features)       # any number of coroutines at once
@@ -114,10 +114,10 @@ class Batcher:
             request.future.set_exception(error_of_one)
 
   def _take(self):
-    """Waits for requests and takes those of the next call, the oldest first; [] at the end.
+    """Waits for requests, and takes those of the next call, the oldest first; [] at the end.
 
-    All of them are for the same engine: while a newer export is being loaded, requests for the
-    former one may still be in the queue.
+    The requests of a call have one engine. After a newer export was loaded, the queue may still
+    have requests for the former one.
     """
     with self._changed:
       self._changed.wait_for(lambda: self._waiting or self._closed)

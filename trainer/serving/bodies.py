@@ -14,7 +14,7 @@ class Limits:
   """What a client may ask of the server.
 
   Attributes:
-    max_bytes: the most bytes in a body, before and after it was inflated.
+    max_bytes: the most bytes of a body, compressed and inflated.
     read_secs: the most seconds in which a body arrives; 0 for no limit.
   """
 
@@ -27,13 +27,13 @@ async def read(request: Any, limits: Limits) -> bytes:
 
   Args:
     request: of FastAPI.
-    limits: see there.
+    limits: of size and time.
 
   Raises:
-    TooLargeError, SlowError: it is beyond a limit.
+    TooLargeError, SlowError: the body is beyond a limit.
     EncodingError: its Content-Encoding is not gzip.
     HungUpError: the client closed the connection.
-    InputError: it is no whole gzip.
+    InputError: the body is no whole gzip.
   """
   from starlette import requests
 
@@ -71,7 +71,7 @@ async def _received(request, most):
 
 
 def _inflated(body, most):
-  """Inflates no more bytes than allowed: a few KiB of gzip can hold gigabytes."""
+  """Inflates a body, up to the limit: a few KiB of gzip can hold gigabytes."""
   inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)  # 16: with the header of gzip
   try:
     inflated = inflater.decompress(body, most + 1)

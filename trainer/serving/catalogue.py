@@ -1,4 +1,4 @@
-"""The models of a server: the newest version of each, and versions that have labels."""
+"""The models of a server: the newest version of each, and labelled versions."""
 
 import dataclasses
 import os
@@ -30,7 +30,7 @@ class Catalogue:
   Attributes:
     newest: name → the model, which takes newer exports.
     measurements: of all models.
-    labelled: (name, label) → a version of that model, which stays as it is.
+    labelled: (name, label) → a version of that model, which no newer export replaces.
   """
 
   newest: Mapping[str, Service]
@@ -128,7 +128,7 @@ def load(
 
   Raises:
     InputError: an export is not there.
-    SettingError, ExportError: the engine cannot run it.
+    SettingError, ExportError: the engine cannot run an export.
   """
   measurements = Measurements(folders)
 
@@ -138,7 +138,7 @@ def load(
   newest = {name: load_one(name, folder, **settings) for name, folder in folders.items()}
   labelled = {}
   for (name, label), version in labels.items():
-    # One version stays, so there is nothing to reload.
+    # The folder of one version never has a newer export.
     options = {**settings, "reload_secs": 0}
     labelled[name, label] = load_one(name, os.path.join(folders[name], version), **options)
   return Catalogue(newest, measurements, labelled)

@@ -3,9 +3,9 @@
     connections = Connections(most=4096, read_secs=30)
     uvicorn.Config(app, http=connections.protocol())
 
-uvicorn has no time limit for the line and the headers of a request, and an application learns of a
-request only after them (https://github.com/Kludex/uvicorn/issues/157). So the limit is here, in a
-subclass of uvicorn's own protocol. `bodies` limits the rest of the request.
+uvicorn has no time limit for the first line and the headers of a request
+(https://github.com/Kludex/uvicorn/issues/157), and calls an application only after them. So a
+subclass of uvicorn's protocol sets the limit here. `bodies` limits the rest of the request.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ class Connections:
   """Counts the open connections.
 
   Args:
-    most: connections beyond which requests are refused.
+    most: the most open connections; requests on further ones are refused.
     read_secs: the most seconds in which the headers of a request arrive; 0 for no limit.
   """
 
@@ -34,9 +34,9 @@ class Connections:
     return self.count > self.most
 
   def allow_files(self) -> None:
-    """Raises this process's limit of open files, of which each connection is one."""
+    """Raises this process's limit of open files: each connection is a file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Room beyond the limit, so that refused clients get their 503.
+    # A refused client needs a connection too, to receive its 503.
     wanted = 2 * self.most + _OTHER_FILES
     if soft == resource.RLIM_INFINITY or soft >= wanted:
       return
@@ -81,7 +81,7 @@ def _limited(base: Any, connections: Connections) -> type[asyncio.Protocol]:
       super().connection_lost(exc)
 
     def _expect_headers(self):
-      # Only the first byte starts the timer: a client that sends one now and then is slow too.
+      # Later bytes do not start the timer anew: a client that sends a byte now and then is slow.
       if connections.read_secs and self._headers_due is None:
         self._headers_due = self.loop.call_later(connections.read_secs, self.transport.close)
 

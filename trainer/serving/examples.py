@@ -1,14 +1,14 @@
-"""Examples from files: images, folders of them, TFRecords, CSV, JSON lines, Parquet.
+"""Reads examples from files: images, folders of images, TFRecords, CSV, JSON lines, Parquet.
 
     examples, count = read(["photos/*.jpg"], loaded)
 
-Nothing is left out and nothing changes places: what cannot be used is an example with an error.
-`serving.features` makes batches of them.
+Examples keep their order, and an example that cannot be used has an error. `serving.features` makes
+batches of them.
 
-What a line of CSV or JSON has for a feature that can be decoded is the path of a file, beside the
-file with the lines if it is relative; for others, numbers or texts. In CSV, the numbers of a
-feature `x` of several are in columns x_0, x_1 and so on, or a JSON list in the column x. An export
-that takes columns and texts as users have them (from_raw) gets those.
+A line of CSV or JSON has the path of a file for a feature with a decoder, and numbers or texts for
+other features. A relative path begins at the folder of the lines. In CSV, a feature `x` of several
+numbers has columns x_0, x_1 and so on, or a JSON list in the column x. If the export takes raw
+columns and texts (from_raw), the line has these.
 """
 
 import csv
@@ -33,14 +33,14 @@ _FIELD_LIMIT = 1 << 30  # characters in a field of CSV
 
 @dataclasses.dataclass
 class Example:
-  """An example that nobody has looked at yet.
+  """An example as it was found, before its files are read and its values checked.
 
   Attributes:
-    name: for people: a path, a line or a record.
+    name: for messages: a path, a line or a record.
     values: feature → value; or column → value.
-    paths: feature → path of a file that has it encoded.
-    record: a serialised tf.train.Example, which has all features.
-    error: why it cannot be used, or None.
+    paths: feature → path of its encoded file.
+    record: a serialised tf.train.Example with all features, or None.
+    error: why the example cannot be used, or None.
   """
 
   name: str
@@ -51,16 +51,19 @@ class Example:
 
 
 def read(inputs: Sequence[str], loaded: LoadedModel) -> tuple[Iterable[Example], int | None]:
-  """The examples of files, and how many there are if that is known without reading them.
+  """Reads the examples of files.
 
   Args:
-    inputs: paths, globs and folders, in whose order the examples come; or "-" for standard input,
-      where a line is a JSON object or the path of an image.
-    loaded: the model that they are for.
+    inputs: paths, globs and folders, in the order of the examples; or "-" for standard input, where
+      a line is a JSON object or the path of an image.
+    loaded: the model that will predict.
+
+  Returns:
+    (examples, their number). The number is None if only reading the files tells it.
 
   Raises:
-    InputError: there are no such files, or it is not known what they are.
-    SettingError: images are given, and the model takes something else.
+    InputError: there are no such files.
+    SettingError: there are images, and the model takes something else.
   """
   if list(inputs) == ["-"]:
     return _from_lines(sys.stdin, "standard input", "", loaded), None
@@ -72,7 +75,7 @@ def read(inputs: Sequence[str], loaded: LoadedModel) -> tuple[Iterable[Example],
 
 
 def image_feature(loaded: LoadedModel) -> str:
-  """The one feature that an image is for; SettingError if there is none, or another beside it."""
+  """Returns the feature that takes an image; SettingError unless it is the model's only feature."""
   if len(loaded.decoders) == 1 and set(loaded.decoders) == set(loaded.inputs):
     return next(iter(loaded.decoders))
   decodes = ", ".join(loaded.decoders) or "nothing"
@@ -134,7 +137,7 @@ def _from_records(path):
       record = next(records)
     except StopIteration:
       return
-    except tf.errors.OpError as error:  # nobody knows where the next one would begin
+    except tf.errors.OpError as error:  # a damaged length hides where the next record begins
       yield Example(name, error=f"damaged, and what follows in this file is lost: {error.message}")
       return
     yield Example(name, record=record)
@@ -192,7 +195,7 @@ def _from_lines(lines, source, folder, loaded):
 
 
 def _of_object(name, row, folder, loaded):
-  """An example of a dict of values; what the model does not take is not looked at."""
+  """Makes an example of a dict of values, and passes over values that the model does not take."""
   example = Example(name)
   for feature in loaded.takes(row):
     if feature not in row:
@@ -206,7 +209,7 @@ def _of_object(name, row, folder, loaded):
 
 
 def _of_row(name, row, folder, loaded):
-  """The same of a row of CSV, in which all is text."""
+  """Makes an example of a row of CSV, whose values are texts."""
   found = dict(row)
   taken = loaded.takes(row)
   if taken is loaded.raw:

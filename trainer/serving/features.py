@@ -1,9 +1,9 @@
-"""Features of examples: files are read and decoded, values are checked, and all are put together.
+"""Makes batches of features: reads and decodes files, checks values, and stacks the examples.
 
     for batch in prepare_batches(examples, loaded, batch_size=128):
       batch.names, batch.errors, batch.features
 
-While a batch is predicted, the next ones are read and decoded by other threads.
+While the model predicts a batch, other threads read and decode the next ones.
 """
 
 import collections
@@ -25,12 +25,12 @@ from trainer.serving.loaded_model import LoadedModel
 
 @dataclasses.dataclass
 class Batch:
-  """Examples that are ready.
+  """A batch of examples.
 
   Attributes:
-    names: of all, in order.
-    errors: dict of place → why the example there cannot be used.
-    features: dict of feature → array, of the others in order; empty where there are none.
+    names: of all examples, in order.
+    errors: index of an example → why it cannot be used.
+    features: feature → array of the other examples in order; empty if there are none.
   """
 
   names: list[str]
@@ -41,7 +41,7 @@ class Batch:
 def prepare_batches(
   examples: Iterable[Example], loaded: LoadedModel, batch_size: int, threads: int | None = None
 ) -> Iterator[Batch]:
-  """Batches in order, of which some are read and decoded ahead."""
+  """Yields batches in order. Threads read and decode some of them ahead."""
   threads = threads or engine.cpu_count()
   waiting: collections.deque[concurrent.futures.Future[Batch]] = collections.deque()
   with concurrent.futures.ThreadPoolExecutor(threads) as pool:
@@ -75,7 +75,7 @@ def _prepare(chunk, loaded):
         failed[place] = str(error)
   try:
     features = features_of(list(rows.values()), loaded) if rows else {}
-  except errors.OctetError:  # one of them does not fit: each by itself tells which
+  except errors.OctetError:  # one example does not fit: a batch of each alone tells which
     usable = []
     for place, values in rows.items():
       try:
@@ -89,7 +89,11 @@ def _prepare(chunk, loaded):
 
 
 def features_of(rows: Sequence[Mapping[str, Any]], loaded: LoadedModel) -> dict[str, np.ndarray]:
-  """Features of examples' values, made of what users have, and checked."""
+  """Makes the features of examples from their values, raw or not, and checks them.
+
+  Raises:
+    InputError: the values do not fit the model.
+  """
   are_raw = {row.keys() == loaded.raw.keys() for row in rows}
   if are_raw == {True} and loaded.preprocess is not None:
     given = {name: [row[name] for row in rows] for name in loaded.raw}
@@ -119,9 +123,12 @@ def _values(example, loaded):
 
 
 def parse_example(content: bytes, loaded: LoadedModel) -> dict[str, Any]:
-  """The values of a serialised tf.train.Example, in the shapes that the model takes.
+  """Returns the values of a serialised tf.train.Example, in the shapes that the model takes.
 
-  An Example may lack a column whose value may be missing.
+  An optional column may be missing in the Example.
+
+  Raises:
+    InputError: the content is no Example, or does not fit the model.
   """
   try:
     stored = tf.train.Example.FromString(content).features.feature

@@ -1,4 +1,4 @@
-"""A model in memory: what runs it, what it takes, how its files are decoded.
+"""A model in memory: its engines, its inputs, and its decoders of files.
 
 loaded = loading.load("out/digits/export/1732283000", name="auto", batch_sizes=(1, 128))
 loaded.engine.predict_batch(loaded.check({"image": images}))["probabilities"]
@@ -29,11 +29,10 @@ class LoadedModel:
   Attributes:
     path: of the SavedModel.
     description: see `outputs.description`.
-    engines: signature → what runs it: serving_default, the model's own further signatures
-      (EstimatorSpec.export_outputs), and from_bytes or from_raw if users have something else than
-      features.
-    decoders: feature → function from encoded files (a string tensor of shape [n]) to the feature.
-    preprocess: function from columns and texts, by their names, to the features; or None.
+    engines: signature → its engine, for serving_default, the model's other signatures
+      (EstimatorSpec.export_outputs), and from_bytes or from_raw if the export has it.
+    decoders: feature → function of encoded files (string [n]) that returns the feature.
+    preprocess: function of columns and texts by name that returns the features; or None.
   """
 
   path: str
@@ -44,7 +43,7 @@ class LoadedModel:
 
   @property
   def engine(self) -> Engine:
-    """Runs the signature serving_default."""
+    """The engine of serving_default."""
     return self.engines[DEFAULT]
 
   @property
@@ -55,17 +54,17 @@ class LoadedModel:
   @functools.cached_property
   def raw(self) -> dict[str, dict]:
     """Dict of column or text → {"input", "optional", "dtype", "shape"}, as from_raw takes them."""
-    told = self.description.get("raw", {})  # the first exports tell nothing of it
+    told = self.description.get("raw", {})  # the first exports have no such entry
     inputs = self.description["signatures"][FROM_RAW]["inputs"] if told else {}
     return {name: {**each, **inputs[each["input"]]} for name, each in told.items()}
 
   @property
   def for_users(self) -> str:
-    """The signature that takes what users have: files, columns, texts, or else the features."""
+    """The signature for files, columns or texts of users, if there is one; else serving_default."""
     return FROM_RAW if self.raw else FROM_BYTES if self.decoders else DEFAULT
 
   def takes(self, names: Collection[str]) -> dict[str, dict]:
-    """What is taken of an example that has values of these names: `raw`, or else `inputs`."""
+    """Returns `raw` or `inputs`: what the model takes of an example with values of these names."""
     if not self.raw:
       return self.inputs
     has_features = set(self.inputs) <= set(names) and not set(self.raw) <= set(names)
@@ -87,10 +86,10 @@ class LoadedModel:
     return os.path.basename(os.path.normpath(self.path))
 
   def decode(self, feature: str, encoded: Sequence[bytes]) -> np.ndarray:
-    """Features of encoded files, as the input pipeline made them for the model.
+    """Decodes files to a feature, as the input pipeline does.
 
     Raises:
-      InputError: the model takes no files there, or one of these cannot be decoded.
+      InputError: the feature has no decoder, or a file cannot be decoded.
     """
     if feature not in self.decoders:
       raise errors.InputError(
@@ -104,13 +103,13 @@ class LoadedModel:
       raise errors.InputError(f"It cannot be decoded: {arrays.shorten(what.strip())}") from error
 
   def check(self, features: Mapping[str, Any], signature: str = DEFAULT) -> dict[str, np.ndarray]:
-    """Features as arrays of the right types and shapes.
+    """Converts features to arrays of the signature's types and shapes.
 
-    from_raw takes columns by the names that they have in a table, too. There None is a missing
-    value, and a number is a text where texts are expected.
+    For from_raw a column may also have its name in the table. There None is a missing value, and a
+    number becomes a text in a column of texts.
 
     Raises:
-      InputError: says which feature is missing or does not fit; or there is no such signature.
+      InputError: a feature is missing or does not fit, or there is no such signature.
     """
     if signature not in self.engines:
       raise errors.InputError(

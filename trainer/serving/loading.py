@@ -23,15 +23,15 @@ from trainer.serving.loaded_model import DEFAULT, LoadedModel
 
 
 def load(path: str, **settings: Any) -> LoadedModel:
-  """Loads an export, and runs what its first requests would have to wait for.
+  """Loads an export, and warms it up.
 
   Args:
     path: of the SavedModel.
-    **settings: of `engines.load`, for serving_default; other signatures run in TensorFlow.
+    **settings: of `engines.load`, for serving_default. Other signatures run in TensorFlow.
 
   Raises:
     InputError: there is no such export, or it has no serving_default.
-    SettingError, ExportError: the engine cannot run it.
+    SettingError, ExportError: the engine cannot run the export.
   """
   described = description_lib.read(path)
   if DEFAULT not in described["signatures"]:
@@ -50,7 +50,7 @@ def load(path: str, **settings: Any) -> LoadedModel:
 
 
 class _UsersEngine(engines.Engine):
-  """Makes features of what users have, all of a batch in one call, and runs serving_default."""
+  """Makes features of files, columns or texts, for a whole batch at once; runs serving_default."""
 
   def __init__(self, loaded: LoadedModel) -> None:
     self.loaded, self.name = loaded, loaded.engine.name
@@ -64,7 +64,7 @@ class _UsersEngine(engines.Engine):
 
 
 def _other_signatures(described):
-  """Those of the model itself beside serving_default, and not what an export has beside them."""
+  """Returns the model's own signatures except serving_default, without those an export adds."""
   found = described["signatures"]
   default = found[DEFAULT]["inputs"]
   added = {signatures.FROM_EXAMPLES, signatures.CLASSIFY}
@@ -80,10 +80,7 @@ def _other_signatures(described):
 
 
 def _warm_up(loaded):
-  """Runs the export's own warm-up requests, or one that is made up.
-
-  A first call compiles, and no user shall wait for it.
-  """
+  """Runs the export's warm-up requests, or a random one: the first call of a function compiles."""
   requests = warm_up.read(loaded.path)
   if not requests:
     specs = {name: tf.TensorSpec(one["shape"], one["dtype"]) for name, one in loaded.inputs.items()}
@@ -112,7 +109,7 @@ def _preprocessing(path, described):
     return decode.get_concrete_function()
 
   def preprocess(columns):
-    # The function takes the columns by the names that they have in a table.
+    # The function knows columns by their names in the table, the signature by those of inputs.
     received = {
       name: tf.constant(columns[each["input"]]) for name, each in described["raw"].items()
     }

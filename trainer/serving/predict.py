@@ -33,11 +33,11 @@ def predict(
     batch_size: examples of a call.
     engine: see `outputs.engines`.
     precision: see `outputs.engines`.
-    keep_going: whether examples that cannot be used are accepted.
-    clock: seconds.
+    keep_going: whether to return 0 although examples cannot be used.
+    clock: returns the time in seconds.
 
   Returns:
-    1 if an example cannot be used and keep_going is false, else 0.
+    The exit status: 1 if an example cannot be used and keep_going is false, else 0.
 
   Raises:
     errors.OctetError: a setting cannot work, or there is no input. Nothing was written.

@@ -4,8 +4,8 @@
   python -m trainer.predict --export=out/cifar10/export --input=photos --output=found.csv
   find photos -name '*.png' | python -m trainer.predict --export=out/cifar10/export --input=-
 
-The exit status is 0; 1 if an example could not be used and --keep_going was not given; 2 for a
-mistake in a flag.
+The exit status is 1 if an example cannot be used and --keep_going is not given, 2 if a flag is
+wrong, and else 0.
 """
 
 from absl import flags
@@ -13,7 +13,7 @@ from absl import flags
 from trainer.serving import engine_flags
 
 _EXPORT = flags.DEFINE_string(
-  "export", None, "A SavedModel's folder, or a folder of exports, of which the newest is taken."
+  "export", None, "A SavedModel's folder, or a folder of exports, which stands for its newest."
 )
 _INPUT = flags.DEFINE_multi_string(
   "input",
@@ -31,7 +31,7 @@ flags.adopt_module_key_flags(engine_flags)
 _KEEP_GOING = flags.DEFINE_bool(
   "keep_going",
   False,
-  "Leave with 0 also if some examples cannot be used; each has an entry with its error.",
+  "Exit with 0 although some examples cannot be used; each has an entry with its error.",
 )
 
 

@@ -1,4 +1,4 @@
-"""A model that is loaded once and predicts for whoever asks.
+"""A model that is loaded once and predicts many times, also for several threads.
 
 Example:
     predictor = Predictor("out/digits/export")                  # the newest export there
@@ -6,7 +6,7 @@ Example:
     predictor.predict_batch({"image": predictor.decode("image", [file_content])})
     predictor.reload_if_newer()                                 # while others predict
 
-    Predictor.of_checkpoint(estimator)  # of a checkpoint, by way of an export
+    Predictor.of_checkpoint(estimator)  # exports the newest checkpoint to a temporary folder
 """
 
 import os
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def newest_export(path: str) -> str:
-  """The SavedModel at a path, or the newest of those whose names are numbers below it.
+  """Finds the SavedModel at a path, or the newest one below it whose name is a number.
 
   Raises:
     InputError: there is none.
@@ -35,7 +35,7 @@ def newest_export(path: str) -> str:
   if description.is_whole(path):
     return path
   is_folder = storage.isdir(path)
-  # Other folders are being written, or belong to exporters.
+  # Folders with other names are not complete yet, or belong to exporters.
   names = numbered_exports.names(path) if is_folder else []
   newest_first = (os.path.join(path, name) for name in reversed(names))
   newest = next(filter(description.is_whole, newest_first), None)
@@ -53,15 +53,15 @@ class Predictor:
   """Predicts with the newest export of a folder, or with one export. Threads may share it.
 
   Args:
-    source: a SavedModel's folder, or one of exports that are named by numbers.
+    source: a SavedModel's folder, or a folder of exports with numbers for names.
     engine: see `engines`.
-    batch_sizes: examples of a call, for which the engine is chosen.
+    batch_sizes: numbers of examples in a call; each gets its fastest engine.
     precision: "float32"; "bfloat16" with the engine "openvino".
     threads: of one call; None for all.
 
   Raises:
     InputError: there is no export.
-    SettingError: the engine cannot be had.
+    SettingError: the engine is not installed, or cannot run the export.
   """
 
   def __init__(
@@ -85,11 +85,11 @@ class Predictor:
   def of_checkpoint(
     cls, estimator: "Estimator", checkpoint_path: str | None = None, **settings: Any
   ) -> "Predictor":
-    """A Predictor of a checkpoint of an Estimator; by default of the newest.
+    """Makes a Predictor of a checkpoint of an Estimator.
 
     Args:
-      estimator: an Estimator that has seen an input_fn, which says what the features are.
-      checkpoint_path: the checkpoint.
+      estimator: an Estimator that has called an input_fn, so that it knows the features.
+      checkpoint_path: the checkpoint; None for the newest.
       **settings: see Predictor.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -98,20 +98,23 @@ class Predictor:
 
   @property
   def loaded(self) -> loaded_model.LoadedModel:
-    """The model as it is now. Who makes several calls that belong together holds on to it."""
+    """The loaded model. Keep it for calls that belong together: a newer export may replace it."""
     return self._loaded
 
   def predict_batch(
     self, features: Mapping[str, Any], signature: str = loaded_model.DEFAULT
   ) -> dict[str, np.ndarray]:
-    """The outputs by name, of features by name: arrays or lists whose first axis is the batch.
+    """Predicts for a batch.
 
     Args:
-      features: the batch.
-      signature: serving_default, or another of the model's own (EstimatorSpec.export_outputs).
+      features: name → array or list, whose first axis is the batch.
+      signature: serving_default, or another one of the model (EstimatorSpec.export_outputs).
+
+    Returns:
+      Output name → array, whose first axis is the batch.
 
     Raises:
-      InputError: the features are not what the model takes, or there is no such signature.
+      InputError: the features do not fit the model, or there is no such signature.
     """
     loaded = self._loaded
     checked = loaded.check(features, signature)
@@ -122,12 +125,12 @@ class Predictor:
     return self._loaded.decode(feature, encoded)
 
   def reload_if_newer(self) -> bool:
-    """Loads the newest export, if it is not the one that is loaded; says whether it did.
+    """Loads the newest export unless it is loaded; returns whether it was.
 
-    Calls that are under way end with the former model, later ones get the new one.
+    Calls under way end with the former model. Later calls get the new one.
 
     Raises:
-      InputError, SettingError, ExportError: it cannot be used; the former stays.
+      InputError, SettingError, ExportError: the export cannot be used. The former one stays.
     """
     with self._loading:
       path = newest_export(self._source)

@@ -1,4 +1,4 @@
-"""Columns and texts as users have them: numbers as texts, missing values, names of a table.
+"""Raw values of columns and texts: numbers as texts, missing values, names of a table.
 
 parse("12.5", {"dtype": "float64", "optional": True})      12.5, as a cell of CSV has it
 parse("", {"dtype": "float64", "optional": True})          None: it is missing
@@ -17,7 +17,7 @@ def parse(text: str | None, column: Mapping[str, Any]) -> Any:
   """Returns the value of a cell of CSV: a text, a number, or None for one that is missing.
 
   Raises:
-    InputError: the column is one of numbers, and the cell has none; or the line has no such cell.
+    InputError: the column has numbers, and the cell has none; or the line has no such cell.
   """
   if text is None:
     raise errors.InputError("the line has too few cells")
@@ -26,7 +26,7 @@ def parse(text: str | None, column: Mapping[str, Any]) -> Any:
   stripped = text.strip()
   if stripped in _missing_spellings():
     return None
-  # pyarrow, which reads the tables of a training, takes these for a column of numbers 0 and 1.
+  # A training reads its tables by pyarrow, which makes 1 and 0 of these words.
   if stripped.lower() in ("true", "false"):
     return stripped.lower() == "true"
   try:
@@ -50,14 +50,14 @@ def served(columns: Mapping[str, Any], raw: Mapping[str, Mapping[str, Any]]) -> 
     raw: see `LoadedModel.raw`.
 
   Raises:
-    InputError: a value is missing that must not be.
+    InputError: a value that is not optional is missing.
   """
   by_input = {column["input"]: name for name, column in raw.items()}
   found = {}
   for given, values in columns.items():
     name = by_input.get(given, given)
     column = raw.get(name)
-    if column is None:  # the caller says what is unknown
+    if column is None:  # the caller refuses unknown names
       found[given] = values
       continue
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
@@ -72,7 +72,7 @@ def _value(value, name, column):
     if not column["optional"]:
       raise errors.InputError(f"{name!r} is missing.")
     return "" if text else float("nan")
-  # JSON and Parquet have numbers and dates where a training compares texts, such as postcodes.
+  # A column of texts, such as postcodes, may hold numbers or dates in JSON and Parquet.
   if text and isinstance(value, bool | int | float | datetime.date):
     is_whole = isinstance(value, float) and value.is_integer()
     return str(int(value)) if is_whole else str(value)

@@ -32,7 +32,7 @@ class NotFoundError(RefusedError):
 
 
 class MethodError(RefusedError):
-  """A path that takes POST alone was asked with another method."""
+  """The request has another method, and the path takes POST alone."""
 
   status = 405
   headers: Mapping[str, str] = {"Allow": "POST"}
@@ -53,7 +53,7 @@ class TooLargeError(RefusedError):
 
 
 class EncodingError(RefusedError):
-  """A body is compressed in a way that the server does not know."""
+  """A body has a compression that the server does not know."""
 
   status = 415
   headers: Mapping[str, str] = {"Accept-Encoding": "gzip"}
@@ -62,7 +62,7 @@ class EncodingError(RefusedError):
 class HungUpError(RefusedError):
   """The client closed the connection before its request had arrived.
 
-  Nobody reads the answer. The status, which nginx has too, is for the figures and the access log.
+  Nobody reads the answer. The measurements and the access log have the status, as those of nginx.
   """
 
   status = 499
@@ -76,7 +76,7 @@ class FullError(RefusedError):
 
 
 def response(error: Exception) -> Any:
-  """Returns the answer to a request that raised an error; logs an error that is the server's own.
+  """Returns the answer to a request that raised an error; logs an error of the server itself.
 
   Args:
     error: a RefusedError, an exception of FastAPI, an OctetError (400), a BusyError (503), or any

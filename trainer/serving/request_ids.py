@@ -1,7 +1,7 @@
 """The id of the request that the current task answers.
 
-A client may give one in the header X-Request-Id. Each answer has it in the same header, and the
-server's log names it beside an error and in the access log.
+A client may give an id in the header X-Request-Id. Each answer has the id in the same header. The
+log names it beside an error, and the access log names it in each line.
 """
 
 import contextvars
@@ -16,7 +16,7 @@ def begin(given: str | None) -> str:
   """Sets and returns the id of the current task's request.
 
   Args:
-    given: by the client. It is not used if it could break a line of the log.
+    given: the client's id, or None. An id that could break a line of the log is replaced.
   """
   usable = given is not None and re.fullmatch(r"[\w.-]{1,64}", given, re.ASCII)
   identity = given if given is not None and usable else uuid.uuid4().hex[:12]

@@ -1,11 +1,11 @@
-"""Predictions as files: JSON lines, CSV, or a contact sheet.
+"""Writes predictions to files: JSON lines, CSV, or a contact sheet.
 
     predictions.jsonl    {"input": "a.jpg", "class": 3, "class_name": "cat", "probabilities": [...]}
                          {"input": "b.jpg", "error": "..."}
     predictions.csv      input,class,class_name,probabilities_0,...,error
     predictions.png      the first images with their classes, see `outputs.contact_sheet`
 
-An entry for each example, in order, also for those that cannot be used.
+Each example has an entry, in order, also an example that cannot be used.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ _MOST_COLUMNS = 10_000
 
 
 def check_path(path: str, loaded: LoadedModel) -> None:
-  """SettingError unless the ending is known, and the model's outputs fit into such a file."""
+  """Raises SettingError unless the ending is known and such a file can hold the model's outputs."""
   ending = os.path.splitext(path)[1]
   if path != "-" and ending not in ENDINGS:
     raise errors.SettingError(
@@ -49,16 +49,16 @@ def check_path(path: str, loaded: LoadedModel) -> None:
       )
 
 
-# Adds the entries of a batch, see `entries`, and the features of those that could be used.
+# Adds the entries of a batch, see `entries`, and the features of its usable examples.
 Add = Callable[[list[dict], Mapping[str, np.ndarray]], None]
 
 
 @contextlib.contextmanager
 def writer(path: str, loaded: LoadedModel) -> Iterator[Add]:
-  """Yields the function that adds a batch to a file, which is there when all was written.
+  """Yields the function that adds a batch to a file. The file appears once it is complete.
 
   Raises:
-    OutputError: it cannot be written.
+    OutputError: the file cannot be written.
   """
   if path == "-":
     yield functools.partial(_add_lines, sys.stdout)
@@ -90,7 +90,7 @@ def entries(
   outputs: Mapping[str, np.ndarray],
   class_names: Sequence[str] | None,
 ) -> Iterator[dict]:
-  """Yields for each example what was predicted, in plain Python, or the error."""
+  """Yields an entry for each example: its predictions in plain Python, or its error."""
   plain = {name: predictions.to_json(array) for name, array in outputs.items()}
   row = 0
   for place, name in enumerate(names):
@@ -125,7 +125,7 @@ def _add_rows(table, batch, features):
 
 
 def _add_images(images, feature, batch, features):
-  """Keeps images for the contact sheet, as many as there is room for."""
+  """Keeps the first images for the contact sheet, up to SHEET_IMAGES."""
   good = [entry for entry in batch if "error" not in entry]
   for entry, image in zip(good, features.get(feature, ()), strict=True):
     if len(images) == SHEET_IMAGES:

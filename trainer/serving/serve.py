@@ -44,10 +44,10 @@ def serve(
     precision: see `outputs.engines`.
     max_batch: see `service.Service`.
     max_body: see max_bytes of `bodies.Limits`.
-    read_secs: the most seconds in which the headers of a request arrive, and then its body.
+    read_secs: the most seconds for the headers of a request to arrive, and again for its body.
     max_connections: see `connections.Connections`.
     access_log: see `access.Access`.
-    **settings: others of `service.Service`.
+    **settings: other settings of `service.Service`.
 
   Raises:
     SettingError: a setting cannot work, the extra [serve] is missing, or the port is taken.
@@ -79,7 +79,7 @@ def serve(
     app = server.make_app(
       served, bodies.Limits(max_body, read_secs), access_log=access_log, is_full=connections.is_full
     )
-    listening.listen(2048)  # from here on nobody is refused, though the first answers take a moment
+    listening.listen(2048)  # connections wait here until uvicorn has started
     address = listening.getsockname()[:2]
     logging.info("Serving %s at http://%s:%d/", ", ".join(folders), *address)
     config = uvicorn.Config(
@@ -87,7 +87,7 @@ def serve(
       http=connections.protocol(),
       ws="none",
       log_config=None,
-      access_log=False,  # it has neither durations nor sizes: `access` has a log
+      access_log=False,  # uvicorn's has neither durations nor sizes: see `access`
       timeout_keep_alive=30,
     )
     uvicorn.Server(config).run(sockets=[listening])
@@ -108,10 +108,10 @@ def _require_server():
 def _collect_garbage_seldom():
   """Spares requests the full garbage collections that many new connections bring about.
 
-  What was imported before, some 450,000 objects, lives to the end: to look at each of them stops
-  all requests for 0.3 s (AMD EPYC). Models that are loaded later are collected, once newer exports
-  replace them. The objects of 2,000 connections take 0.1 s, and Python's thresholds, 700 and 10,
-  would have them looked at too often.
+  A full collection visits the 450,000 objects of the imports, which live to the end, and stops all
+  requests for 0.3 s (AMD EPYC). So this function freezes them. Models are loaded later, and are
+  collected once newer exports replace them. The objects of 2,000 connections take 0.1 s, and
+  Python's thresholds of 700 and 10 would visit them too often.
   """
   gc.collect()
   gc.freeze()
@@ -119,7 +119,7 @@ def _collect_garbage_seldom():
 
 
 def _folders(export_base, name, models):
-  """Returns name of a model → its folder of exports."""
+  """Returns the name of each model → its folder of exports."""
   if bool(export_base) == bool(models):
     raise errors.SettingError(
       "Expected --export_base or --model, not both."
@@ -134,7 +134,7 @@ def _folders(export_base, name, models):
 
 
 def _bind(host, port):
-  """A socket, taken before the model is loaded: a port that others have is the quickest mistake."""
+  """Binds a socket. This comes before the models are loaded, so that a taken port fails at once."""
   try:
     family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listening = socket.socket(family, socket.SOCK_STREAM)

@@ -13,7 +13,7 @@ from absl import flags
 from trainer.serving import engine_flags
 
 _EXPORT_BASE = flags.DEFINE_string(
-  "export_base", None, "A folder of exports, of which the newest is served; or one SavedModel."
+  "export_base", None, "A folder of exports, whose newest is served; or one SavedModel."
 )
 _NAME = flags.DEFINE_string("name", "model", "The model's name in the paths.")
 _MODELS = flags.DEFINE_multi_string(
@@ -33,7 +33,7 @@ _HOST = flags.DEFINE_string(
 _PORT = flags.DEFINE_integer("port", 8501, "The port.", lower_bound=0, upper_bound=65535)
 flags.adopt_module_key_flags(engine_flags)
 _MAX_BATCH = flags.DEFINE_integer(
-  "max_batch", 64, "Examples of a call, of requests that wait at the same time.", lower_bound=1
+  "max_batch", 64, "The most examples in a call of the model.", lower_bound=1
 )
 _BATCH_WAIT_MS = flags.DEFINE_float(
   "batch_wait_ms",

@@ -1,4 +1,4 @@
-"""What the flags of `trainer.serve` name: models, and labels of their versions.
+"""Reads the flags of `trainer.serve` that name models and labels of their versions.
 
 models = parse_models(["cats=out/cats/export", "dogs=out/dogs/export"])
 parse_labels(["cats/stable=1732283000"], models)    # {("cats", "stable"): "1732283000"}
@@ -13,7 +13,7 @@ _NAME = r"[\w.-]+"
 
 
 def check_name(name: str, flag: str) -> None:
-  """Checks that a name can be part of a path; SettingError names the flag."""
+  """Raises SettingError, which names the flag, unless a name can be part of a path."""
   if not re.fullmatch(_NAME, name):
     raise errors.SettingError(f"{flag}: expected letters, digits, dots and dashes.")
 
@@ -22,7 +22,7 @@ def parse_models(given: Iterable[str]) -> dict[str, str]:
   """Returns name → folder of exports, of flags NAME=DIR.
 
   Raises:
-    SettingError: a flag has another form, or two have the same name.
+    SettingError: a flag has another form, or two flags have the same name.
   """
   models: dict[str, str] = {}
   for flag in given:
@@ -40,7 +40,7 @@ def parse_labels(given: Iterable[str], models: Mapping[str, str]) -> dict[tuple[
   """Returns (name, label) → version, of flags NAME/LABEL=N.
 
   Raises:
-    SettingError: a flag has another form, names no model, or two have the same label.
+    SettingError: a flag has another form or names no model, or two flags have the same label.
   """
   labels: dict[tuple[str, str], str] = {}
   for flag in given:

@@ -1,4 +1,4 @@
-"""A model that is served: it answers bodies of requests, and takes newer exports.
+"""A served model: it answers requests, and loads newer exports.
 
 service = Service(predictor, "cifar10", measurements)
 service.start()
@@ -22,15 +22,15 @@ _LARGE = 1 << 16  # bytes; larger bodies are parsed in a thread, so that other r
 
 @dataclasses.dataclass(eq=False)
 class Service:
-  """A model that is served.
+  """A served model.
 
   Attributes:
-    predictor: predicts.
+    predictor: has the loaded version.
     name: the model's name in the paths.
     measurements: of the server.
     max_batch: see max_rows of `batching.Batcher`.
     batch_wait_secs: see max_wait_secs of `batching.Batcher`.
-    reload_secs: seconds between two checks for a newer export; 0 for none.
+    reload_secs: seconds between two checks for a newer export; 0 for no checks.
   """
 
   predictor: predictor.Predictor
@@ -68,7 +68,7 @@ class Service:
     try:
       self.predictor.reload_if_newer()
       self._failed = None
-    # An export may be broken in any way. The server goes on with the former model.
+    # An export may be broken in any way. The server goes on with the former one.
     except Exception as error:
       if str(error) != self._failed:
         self._failed = str(error)

@@ -24,11 +24,7 @@ from trainer.serving.loaded_model import DEFAULT, LoadedModel
 
 
 def read_predict(body: bytes, loaded: LoadedModel) -> calls.Call:
-  """Reads the body of a request to :predict.
-
-  Raises:
-    InputError: the model cannot use it; one sentence says why.
-  """
+  """Reads the body of a request to :predict; InputError if the model cannot use it."""
   message = _message(body)
   signature = message.get("signature_name", DEFAULT)
   inputs = list(calls.inputs_of(signature, loaded))
@@ -146,7 +142,7 @@ def _only(inputs):
 
 
 def _with_bytes(value):
-  """A value with bytes in the place of {"b64": ...}."""
+  """Returns a value with bytes in place of {"b64": ...}."""
   if isinstance(value, dict):
     encoded = value.get("b64")
     if set(value) != {"b64"} or not isinstance(encoded, str):

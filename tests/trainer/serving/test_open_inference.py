@@ -135,6 +135,8 @@ BINARY = tensor("x", X, "FP32")
     ({"inputs": [{**GOOD, "shape": [2, 2]}]}, (), r"2 values: its shape \[2, 2\] has 4"),
     ({"inputs": [{**GOOD, "shape": [2, 1]}]}, (), r"float32\[n, 2\]; its shape is \[2, 1\]"),
     ({"inputs": [{**GOOD, "shape": [0, 2], "data": []}]}, (), "There is no example"),
+    ({"inputs": [{**GOOD, "shape": [0, 10**30], "data": []}]}, (), "The shape of 'x' is"),
+    ({"inputs": [{**GOOD, "shape": [1] * 99 + [2]}]}, (), "The shape of 'x' is"),
     ({"inputs": [{**GOOD, "datatype": "FLOAT"}]}, (), "'FLOAT': expected one of BOOL, UINT8"),
     ({"inputs": [{**GOOD, "datatype": "FP64"}]}, (), "is FP64: the model takes FP32"),
     ({"inputs": [{**GOOD, "data": [[1], [1, 2]]}]}, (), "\"data\" of 'x' is no tensor"),
@@ -151,12 +153,16 @@ BINARY = tensor("x", X, "FP32")
     ({"inputs": [BINARY]}, (np.float32([1, np.inf]).tobytes(),), "is inf at .0, 1."),
     ({"inputs": [GOOD], "outputs": [{"name": "z"}]}, (), "no output 'z'; it has x"),
     ({"inputs": [GOOD], "outputs": ["x"]}, (), 'a list of objects with a "name"'),
-    ({"inputs": [GOOD], "parameters": {"sequence_id": 7}}, (), "'sequence_id': the server has no"),
+    (
+      {"inputs": [GOOD], "parameters": {"sequence_id": 7}},
+      (),
+      "the request has the parameter 'sequence_id'",
+    ),
     ({"inputs": [GOOD], "parameters": {"signature_name": "z"}}, (), "expected one of serving_def"),
     (
       {"inputs": [GOOD], "outputs": [{"name": "x", "parameters": {"classification": 3}}]},
       (),
-      "'x' has the parameter 'classification': the server has no such extension",
+      "'x' has the parameter 'classification', of an extension that the server does not have",
     ),
   ],
 )
@@ -166,7 +172,7 @@ def test_requests_that_cannot_be_used(message, tensors, wrong):
   assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("size", ["-1", "99", "x", "²", ""])
+@pytest.mark.parametrize("size", ["-1", "99", "x", "²", "", "9" * 5000])
 def test_a_wrong_size_of_the_json(size):
   with pytest.raises(errors.InputError, match="expected the bytes of the JSON, at most .*, 2"):
     open_inference.read_infer(b"{}", echo(x="float32"), "echo", size)
