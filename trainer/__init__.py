@@ -53,6 +53,8 @@ if TYPE_CHECKING:
   from trainer.spec import EstimatorSpec as EstimatorSpec
   from trainer.spec import ModeKeys as ModeKeys
   from trainer.spec import TPUEstimatorSpec as TPUEstimatorSpec
+  from trainer.tracking.mlflow_hook import MLflowHook as MLflowHook
+  from trainer.tracking.wandb_hook import WandbHook as WandbHook
 
 __version__ = "0.2.0"
 
@@ -71,6 +73,7 @@ _HOMES = {
   "InputPipelineConfig": "trainer.run_config",
   "LatestExporter": "trainer.outputs.exporters",
   "Lookahead": "trainer.optimization.averages",
+  "MLflowHook": "trainer.tracking.mlflow_hook",
   "ModeKeys": "trainer.spec",
   "Periodic": "trainer.hooks.periodic",
   "Predictor": "trainer.serving.predictor",
@@ -82,6 +85,7 @@ _HOMES = {
   "TPUEstimatorSpec": "trainer.spec",
   "TrainSpec": "trainer.evaluation.train_evaluate",
   "VariableGroup": "trainer.optimization.variable_groups",
+  "WandbHook": "trainer.tracking.wandb_hook",
   "WarmStartSettings": "trainer.checkpoints.warm_start",
   "check_settings": "trainer.settings.setting_types",
   "connect": "trainer.devices.device",

@@ -40,6 +40,7 @@ from trainer.evaluation import continuous, eval_spec, train_evaluate
 from trainer.hooks import (
   early_stopping,  # noqa: F401
   histograms,  # noqa: F401
+  hook_list,
   periodic,  # noqa: F401
   profiler,
   session_run,
@@ -50,9 +51,10 @@ from trainer.loop import preemption
 from trainer.outputs import exporters as exporters_lib
 from trainer.outputs import options, predictions
 from trainer.programs import loop_input
-from trainer.reporting import environment, evaluations_file, metric_values, summaries
+from trainer.reporting import environment, evaluations_file, metric_values, summaries, trial_file
 from trainer.settings import batch_sizes, durations, setting_types
 from trainer.settings.kinds import Kind
+from trainer.tracking import mlflow_hook, wandb_hook  # noqa: F401
 
 # What a mode does, by the kinds of step that it runs.
 _KINDS = {
@@ -338,6 +340,7 @@ def _train(runner, asked, traced, hooks):
     max_steps=_total_steps(runner, asked.train_steps),
     ends_with_input=True,
   )
+  hook_list.HookList(hooks, runner).finished()
 
 
 def _train_and_evaluate(runner, asked, traced, hooks):
@@ -530,6 +533,16 @@ class _WriteConfiguration:
     if estimator.device.is_chief:
       files.write(os.path.join(estimator.model_dir, "config.gin"), config.parsed_text())
       environment.save(estimator.model_dir, estimator.device, estimator.config)
+      if trial := trial_file.read(estimator.model_dir):
+        from trainer.reporting import hparams  # imports for long, and few runs need it
+
+        hparams.begin(estimator.model_dir, trial)
+
+  def end(self, step, estimator):
+    if estimator.device.is_chief and trial_file.read(estimator.model_dir):
+      from trainer.reporting import hparams
+
+      hparams.end(estimator.model_dir)
 
   def __call__(self, step, metrics, estimator):
     if self._done or not estimator.device.is_chief:

@@ -13,6 +13,7 @@ from typing import Any
 
 from trainer.evaluation import continuous, schedule
 from trainer.evaluation.eval_spec import EvalSpec
+from trainer.hooks import hook_list
 from trainer.hooks.estimator_protocol import Estimator
 from trainer.loop import preemption
 from trainer.programs import loop_input
@@ -87,6 +88,7 @@ def train_and_evaluate(
       ):
         evaluations.finish()
   _completed.add(estimator.model_dir)
+  hook_list.HookList(train_spec.hooks, estimator).finished()
   return evaluations.results
 
 

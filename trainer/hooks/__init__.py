@@ -8,6 +8,9 @@ it returns a true value, the training ends. A hook may also have these methods:
                                                   the training before it starts
     before_loop()                                 called before every device loop
     end(step, estimator)                          called after the last loop
+    failed(error, estimator)                      called if an exception ends the training
+    finished(estimator)                           called when the last checkpoint is evaluated and
+                                                  exported, or after `end` where nothing is
     evaluated(step, name, metrics, estimator)     called after an evaluation in this process; a
                                                   true result ends the training. Called again
                                                   after a restart, and after `begin`, if the process

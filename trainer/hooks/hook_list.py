@@ -56,6 +56,14 @@ class HookList:
     """Calls `end` of those that have it."""
     self._call_each("end", step, self._estimator)
 
+  def finished(self) -> None:
+    """Calls `finished` of those that have it."""
+    self._call_each("finished", self._estimator)
+
+  def failed(self, error: BaseException) -> None:
+    """Calls `failed` of those that have it."""
+    self._call_each("failed", error, self._estimator)
+
   def _call_each(self, method, *arguments):
     stop = False
     for hook in self._hooks:  # each of them, whatever the others say

@@ -119,7 +119,11 @@ class Training:
       with preemption.explain_interrupt(preemption.NOTHING_TO_SAVE):
         begun = self._begin(call, hooks)
       if begun is not None:
-        self._train(begun)
+        try:
+          self._train(begun)
+        except BaseException as error:
+          hook_list.HookList(begun.hooks, call.estimator).failed(error)
+          raise
     except KeyboardInterrupt:  # who wants to go does not wait
       raise
     except BaseException:

@@ -5,11 +5,13 @@ __all__ = [
   "environment",
   "evaluation_reports",
   "evaluations_file",
+  "hparams",
   "metric_values",
   "metrics_file",
   "progress",
   "step_times",
   "summaries",
   "totals",
+  "trial_file",
   "working_tree",
 ]

@@ -28,7 +28,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,8 +38,7 @@ from trainer.io import file_locks, json_form
 
 NAME = "metrics.jsonl"
 
-TRAIN = "train"
-_START = "start"
+TRAIN, START = "train", "start"
 _RESERVED = ("step", "time", "kind")
 _FORM = {"step": int, "time": float, "kind": str, ...: float | None}
 
@@ -55,7 +54,7 @@ def eval_kind(name: str | None = None) -> str:
 
 def begin(model_dir: str, step: int, clock: Callable[[], float] = time.time) -> None:
   """Records that a training starts at a step; for Args and Raises see `append`."""
-  append(model_dir, _START, step, {}, clock)
+  append(model_dir, START, step, {}, clock)
 
 
 def append(
@@ -94,18 +93,56 @@ def read(model_dir: str) -> list[dict[str, Any]]:
   Raises:
     SettingError: a file cannot be read.
   """
+  return valid(_lines(model_dir))
+
+
+def valid(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+  """Returns the valid ones of all lines of a run, see `read`."""
   kept: dict[tuple[int, str], dict[str, Any]] = {}
   newest = -1
-  for line in _lines(model_dir):
+  for line in lines:
     step, kind = line["step"], line["kind"]
-    if kind == _START:
+    if kind == START:
       kept = {key: old for key, old in kept.items() if key[0] <= step}
     elif kind == TRAIN and step <= newest:  # a training that wrote no "start" line
       kept = {key: old for key, old in kept.items() if key[0] < step or key[1] != TRAIN}
-    if kind != _START:
+    if kind != START:
       kept[step, kind] = line
-    newest = step if kind in (_START, TRAIN) else newest
+    newest = step if kind in (START, TRAIN) else newest
   return sorted(kept.values(), key=lambda line: line["step"])
+
+
+class Tail:
+  """Reads the lines of a run as they are written, those of kind START too.
+
+  Args:
+    model_dir: see `append`.
+  """
+
+  def __init__(self, model_dir: str) -> None:
+    self._model_dir = model_dir
+    self._done: dict[str, int] = {}  # path → how much of the file was read, in whole lines
+
+  def new(self) -> list[dict[str, Any]]:
+    """Returns the lines that came since the last call; all lines at the first call.
+
+    Raises:
+      SettingError: a file cannot be read.
+    """
+    found = []
+    for path, data in self._data():
+      whole = data[: data.rfind(b"\n") + 1]
+      self._done[path] = self._done.get(path, 0) + len(whole)
+      text = whole.decode(errors="replace")
+      found += json_form.parse_lines(text.splitlines(), _FORM, path)
+    return sorted(found, key=lambda line: line["time"]) if _is_remote(self._model_dir) else found
+
+  def _data(self):
+    if _is_remote(self._model_dir):
+      texts = _read_remote(self._model_dir)
+      return [(path, text.encode()[self._done.get(path, 0) :]) for path, text in texts]
+    path = os.path.join(self._model_dir, NAME)
+    return [(path, data) for data in _read_local(path, self._done.get(path, 0))]
 
 
 def has_line(model_dir: str, kind: str, step: int, values: Mapping[str, Any]) -> bool:
@@ -151,8 +188,11 @@ def seconds_since(
 
 def _lines(model_dir):
   """Returns all sound lines, in the order in which they were written."""
+  path = os.path.join(model_dir, NAME)
   texts = (
-    _read_remote(model_dir) if _is_remote(model_dir) else _read_local(os.path.join(model_dir, NAME))
+    _read_remote(model_dir)
+    if _is_remote(model_dir)
+    else [(path, data.decode(errors="replace")) for data in _read_local(path)]
   )
   found = [
     line for path, text in texts for line in json_form.parse_lines(text.splitlines(), _FORM, path)
@@ -211,10 +251,12 @@ def _append(path, text):
     raise errors.OutputError(f"Cannot write {path} (--model_dir): {error}") from error
 
 
-def _read_local(path):
+def _read_local(path, start=0):
+  """Returns a file's bytes from a position on, in a list; [] where there is no file."""
   try:
-    with open(path, encoding="utf-8", errors="replace") as file:
-      return [(path, file.read())]
+    with open(path, "rb") as file:
+      file.seek(start)
+      return [file.read()]
   except FileNotFoundError:
     return []
   except OSError as error:

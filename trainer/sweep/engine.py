@@ -143,6 +143,9 @@ class Engine:
       logging.info("%s was interrupted, and goes on", run.name)
       self.study.leases.release(run.number)
       return
+    if state == "again":  # the same parameters with the next seed
+      self._start(slot, trial_lib.Run(run.trial, self.study.settings, self.sweep_dir, self.common))
+      return
     self._tell(run, state, values)
 
   def _tell(self, run, state, values):
@@ -150,13 +153,15 @@ class Engine:
     if state == "fail":
       logging.warning("%s failed. %s", run.name, run.trial.user_attrs["error"])
     elif state == "complete":
+      intervals = run.trial.user_attrs.get(trial_lib.INTERVALS, {})
       said = ", ".join(
         f"{name} {value:.5g}"
+        + (" ({:.5g} to {:.5g})".format(*intervals[name]) if intervals.get(name) else "")
         for name, value in zip(self.study.settings.metrics, values, strict=True)
       )
       logging.info(
-        "%s is complete: %s (%d of %d trials to go)",
-        run.name,
+        "trial %d is complete: %s (%d of %d trials to go)",
+        run.number,
         said,
         self.study.count_unfinished(self.count),
         self.count,

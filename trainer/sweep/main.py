@@ -87,6 +87,11 @@ def main(argv: list[str]) -> None:
   count = min(_TRIALS.value or points, points) if points else _TRIALS.value or 20
   slots = machine.slots(_WORKERS.value, _DEVICE.value)
 
+  if asked.seeds and _SEED.value is not None:
+    raise errors.SettingError(
+      f"--seed={_SEED.value}: sweep.seeds gives the seeds of the runs, {list(asked.seeds)}."
+    )
+
   # 2. A dry run: load every value of every binding once, and print the trials.
   if _DRY_RUN.value:
     with tempfile.TemporaryDirectory() as folder, _starter(folder) as starter:
@@ -94,7 +99,9 @@ def main(argv: list[str]) -> None:
     report.print_trials(
       asked,
       lambda number, own: trial.command(
-        trial.arguments(_common_flags(), sweep_dir, number, [*asked.bindings, *own])
+        trial.arguments(
+          _common_flags(), sweep_dir, number, [*asked.bindings, *own], next(iter(asked.seeds), None)
+        )
       ),
       count,
     )
@@ -123,8 +130,11 @@ def main(argv: list[str]) -> None:
       trials, starter, slots, sweep_dir, _common_flags(), count, _LEASE_SECONDS.value
     ).finish_trials()
 
-  # 5. Show the results.
-  _show(report.Report(trials, definition), sweep_dir)
+  # 5. Show the results, also where the trials are tracked.
+  found = report.Report(trials, definition)
+  paths = found.write_bindings(sweep_dir)
+  _send(found, sweep_dir, paths)
+  _show(found, sweep_dir, paths)
 
 
 def _checked_paths():
@@ -195,10 +205,35 @@ def _check(starter, asked):
     raise errors.SettingError(f"{_SWEEP_FILE.value}: a trial would not start. {mistake}")
 
 
-def _show(found, sweep_dir):
-  """Prints the results, and the commands that one may want next; writes the best bindings."""
+def _send(found, sweep_dir, paths):
+  """Sends what came of the sweep to MLflow, if a trial has made the sweep's run there."""
+  if not os.path.exists(os.path.join(sweep_dir, "mlflow.json")):
+    return
+  from trainer.sweep import page
+  from trainer.tracking import sweep_runs, trackers  # which import TensorFlow
+
+  table, html = (os.path.join(sweep_dir, name) for name in ("trials.csv", "report.html"))
+  found.write_csv(table)
+  local_files.write(html, page.page(found, sweep_dir), "--sweep_dir")
+  ended = {"complete": trackers.FINISHED, "pruned": trackers.KILLED, "failed": trackers.FAILED}
+  folders = {
+    folder: ended[found.state(one)]
+    for one in found.trials
+    if found.state(one) in ended
+    for folder in found.folders(sweep_dir, one)
+  }
+  files = {os.path.basename(path): path for path in (table, html, *paths)}
+  best = found.best()[:1] if len(found.metrics) == 1 else []
+  results = [dict(zip(found.metrics, one.values, strict=True)) for one in best]
+  sweep_runs.finish(sweep_dir, next(iter(results), {}), files, folders)
+
+
+def _show(found, sweep_dir, paths):
+  """Prints the results, and the commands that one may want next."""
   found.print_table()
   if not found.best():
+    if "complete" in found.counts():
+      raise SystemExit("No trial keeps sweep.constraints; the table says which each breaks.")
     raise SystemExit(
       f"No trial came to its end: the log of each is in {sweep_dir}/trials/<number>/log.txt."
     )
@@ -212,6 +247,6 @@ def _show(found, sweep_dir):
     shlex.join(shown),
     "\n".join(
       f"    {found.command(best, sweep_dir, path)}"
-      for best, path in zip(found.best(), found.write_bindings(sweep_dir), strict=True)
+      for best, path in zip(found.best(), paths, strict=True)
     ),
   )

@@ -3,6 +3,7 @@
 Optuna is imported when the first one is made.
 """
 
+import importlib.util
 import inspect
 import warnings
 import zlib
@@ -15,6 +16,7 @@ from trainer.config import files
 
 SAMPLERS = {
   "tpe": "TPESampler",
+  "gp": "GPSampler",
   "random": "RandomSampler",
   "grid": "RandomSampler",
   "cmaes": "CmaEsSampler",
@@ -31,7 +33,10 @@ PRUNERS = {
 _ALONE = ("random", "grid")
 
 # Samplers that can optimize several metrics.
-_MULTI_OBJECTIVE = ("tpe", "random", "grid", "nsgaii")
+_MULTI_OBJECTIVE = ("tpe", "gp", "random", "grid", "nsgaii")
+
+# The key of a trial's user attributes with its violations: text of a constraint → number.
+CONSTRAINTS = "constraints"
 
 
 def library() -> Any:
@@ -89,7 +94,12 @@ def check(
 
 
 def sampler(
-  name: str, options: dict[str, Any], seed: int, number: int, fixed: Mapping[str, str] | None = None
+  name: str,
+  options: dict[str, Any],
+  seed: int,
+  number: int,
+  fixed: Mapping[str, str] | None = None,
+  is_constrained: bool = False,
 ) -> Any:
   """Makes the sampler that chooses the parameters of one trial.
 
@@ -102,12 +112,16 @@ def sampler(
     seed: of the sweep.
     number: of the trial.
     fixed: key → gin text of parameters that are not sampled.
+    is_constrained: whether trials have constraints, see `set_constraints`.
 
   Raises:
     SettingError: an option is wrong, or a package is missing.
   """
   optuna = library()
   extra: dict[str, Any] = {"seed": zlib.crc32(f"{seed}/{number}".encode())}
+  if name == "gp":
+    extra["warn_independent_sampling"] = False
+    _require_gp()
   if name == "cmaes":
     extra["warn_independent_sampling"] = False
     try:
@@ -117,8 +131,38 @@ def sampler(
         f"sweep.sampler = 'cmaes' needs the package cmaes: {installation.command('sweep')}."
       ) from None
   kind = getattr(optuna.samplers, SAMPLERS[name])
+  # From Optuna 5 on, samplers see the constraints that a trial has; those of 4 ask a function.
+  knows_trials = hasattr(optuna.Trial, "set_constraint")
+  if (
+    is_constrained and not knows_trials and "constraints_func" in inspect.signature(kind).parameters
+  ):
+    extra["constraints_func"] = lambda trial: list(trial.user_attrs.get(CONSTRAINTS, {}).values())
   made = _make(kind, options, "sweep.sampler_options", extra)
   return optuna.samplers.PartialFixedSampler(fixed, made) if fixed else made
+
+
+def set_constraints(trial: Any, violations: Mapping[str, float]) -> None:
+  """Tells an optuna.Trial by how much it breaks each constraint, before its result.
+
+  Args:
+    trial: the trial.
+    violations: text of a constraint → a number greater than 0 if the trial breaks it.
+  """
+  trial.set_user_attr(CONSTRAINTS, dict(violations))
+  if hasattr(trial, "set_constraint"):
+    for text, value in violations.items():
+      if text not in trial.constraints:  # a process may have been killed right here
+        trial.set_constraint(text, value)
+
+
+def _require_gp():
+  """Raises SettingError unless the sampler "gp" can work."""
+  for package in ("torch", "scipy"):
+    if importlib.util.find_spec(package) is None:
+      raise errors.SettingError(
+        f"sweep.sampler = 'gp' needs the package {package}: pip install {package}. 'tpe' does "
+        "without it."
+      )
 
 
 def pruner(name: str, options: dict[str, Any]) -> Any:

@@ -5,7 +5,7 @@ import os
 from trainer.cli import formatting
 from trainer.plot import curves, html_page
 from trainer.reporting import metrics_file
-from trainer.sweep import figures, report, trial
+from trainer.sweep import figures, report
 
 # The number of best trials whose learning curves are drawn.
 _TOP = 5
@@ -55,7 +55,7 @@ def _table(found):
   numbers = {one.number for one in ranked}
   others = [one for one in found.trials if one.number not in numbers]
   header, rows = found.rows([*ranked, *others])
-  with_numbers = ("trial", *found.metrics, "steps", "seconds")
+  with_numbers = ("trial", *found.columns, "steps", "seconds")
   aligned = [index for index, name in enumerate(header) if name in with_numbers]
   header[-1 - len(found.keys) : -1] = formatting.short_names(found.keys)
   return header, [list(map(report.brief, row)) for row in rows], aligned
@@ -63,7 +63,7 @@ def _table(found):
 
 def _learning_curves(found, sweep_dir):
   """(SVGs, the number of trials in them)."""
-  folders = [trial.folder(sweep_dir, one.number) for one in found.ranked()]
+  folders = [found.folder(sweep_dir, one) for one in found.ranked()]
   drawable = [folder for folder in folders if os.path.isdir(folder) and metrics_file.read(folder)]
   best = drawable[:_TOP]
   if not best:

@@ -86,19 +86,43 @@ class Report:
     newest = trial.intermediate_values[trial.last_step] if trial.last_step is not None else None
     return [newest] if len(self.metrics) == 1 else [None] * len(self.metrics)
 
+  def violated(self, trial: Any) -> list[str]:
+    """Returns the constraints that a trial is known to break, as the sweep file has them."""
+    violations = trial.user_attrs.get(optuna_parts.CONSTRAINTS, {})
+    return [text for text, value in violations.items() if value > 0]
+
+  def interval(self, trial: Any, metric: str) -> list[float] | None:
+    """Returns the 95 % interval of the mean over a trial's seeds; None where there is none."""
+    return trial.user_attrs.get(trial_lib.INTERVALS, {}).get(metric)
+
   def best(self) -> list[Any]:
-    """Returns the best complete trial in a list; [] if no trial is complete.
+    """Returns the best trial in a list, of those that are complete and keep the constraints.
 
     For several metrics these are the Pareto-optimal trials: no other trial is at least as good in
     all metrics and better in one.
     """
-    complete = [trial for trial in self.trials if self.state(trial) == "complete"]
-    if not complete or len(self.metrics) > 1:
-      return sorted(self.study.best_trials, key=lambda trial: trial.number) if complete else []
-    return [self.ranked()[0]]
+    able = [
+      trial for trial in self.trials if self.state(trial) == "complete" and not self.violated(trial)
+    ]
+    if len(self.metrics) > 1:
+      costs = {trial.number: self._costs(trial) for trial in able}
+      return [
+        trial
+        for trial in able
+        if not any(_dominates(cost, costs[trial.number]) for cost in costs.values())
+      ]
+    return [trial for trial in self.ranked() if trial in able][:1]
+
+  def _costs(self, trial):
+    """Returns the metrics of a trial, so that less is better."""
+    signs = [-1 if mode == "max" else 1 for mode in self.modes]
+    return [sign * value for sign, value in zip(signs, trial.values, strict=True)]
 
   def ranked(self) -> list[Any]:
-    """Returns the trials with a value of the first metric: complete ones first, then by value."""
+    """Returns the trials with a value of the first metric.
+
+    Complete ones come first, then those that keep the constraints, then the better ones.
+    """
     sign = -1 if self.modes[0] == "max" else 1
     # A NaN is not equal to itself. It has no place in an order.
     known = [
@@ -110,6 +134,7 @@ class Report:
       known,
       key=lambda trial: (
         self.state(trial) != "complete",
+        bool(self.violated(trial)),
         sign * self.values(trial)[0],
         trial.number,
       ),
@@ -121,22 +146,22 @@ class Report:
 
   def rows(self, trials: Iterable[Any]) -> tuple[list[str], list[list[Any]]]:
     """Returns the header and the rows of a table of trials."""
-    header = ["trial", "state", *self.metrics, "steps", "seconds", *self.keys, "error"]
+    header = ["trial", "state", *self.columns, "steps", "seconds", *self.keys, "error"]
     rows = []
     for trial in trials:
       texts = self.texts(trial)
       attributes = trial.user_attrs
-      values = ["" if value is None else value for value in self.values(trial)]
       steps = attributes.get("steps", trial.last_step)
       error = (
         attributes.get("error", "").strip().splitlines() if self.state(trial) == "failed" else []
       )
+      error += [f"breaks {text}" for text in self.violated(trial)]
       said = f"{error[0].split('. Its last')[0]}: {error[-1]}" if len(error) > 1 else "".join(error)
       rows.append(
         [
           trial.number,
           self.state(trial),
-          *values,
+          *self._cells(trial),
           "" if steps is None else steps,
           attributes.get("seconds", ""),
           *(texts.get(key, "") for key in self.keys),
@@ -144,6 +169,22 @@ class Report:
         ]
       )
     return header, rows
+
+  @property
+  def columns(self) -> list[str]:
+    """The titles of the columns of metrics: over several seeds, each with its interval's ends."""
+    if not self.definition.get("seeds"):
+      return [*self.metrics]
+    return [f"{metric}{end}" for metric in self.metrics for end in ("", " low", " high")]
+
+  def _cells(self, trial):
+    """Returns what a trial has in `columns`."""
+    cells = []
+    for metric, value in zip(self.metrics, self.values(trial), strict=True):
+      cells.append("" if value is None else value)
+      if self.definition.get("seeds"):
+        cells += self.interval(trial, metric) or ["", ""]
+    return cells
 
   def print_table(self) -> None:
     """Prints the best trials and the last ones that failed."""
@@ -154,7 +195,7 @@ class Report:
     numbers = {trial.number for trial in shown}
     header, rows = self.rows([*shown, *(trial for trial in failed if trial.number not in numbers)])
     # The columns before the parameters: trial, state, metrics, steps, seconds.
-    plain = 4 + len(self.metrics)
+    plain = 4 + len(self.columns)
     made = table.Table(
       title=f"{self.name}: "
       + ", ".join(f"{count} {state}" for state, count in self.counts().items()),
@@ -219,10 +260,10 @@ class Report:
       path: where the text is going to be, for the command in it.
     """
     try:
-      parsed = _text(sweep_dir, trial, "config.gin")
+      parsed = _text(self.folder(sweep_dir, trial), "config.gin")
     except FileNotFoundError:
       return self.gin(trial)
-    seed = self.definition.get("seed")
+    seed = next(iter(self.definition.get("seeds", [])), self.definition.get("seed"))
     # It was a flag of the sweep. Under gin's dynamic registration a name needs an import.
     if seed is not None and "__gin__" not in parsed:
       parsed += f"\nRunConfig.tf_random_seed = {seed}\n"
@@ -238,7 +279,9 @@ class Report:
       path: the file, see `write_bindings`. The model_dir is beside it.
     """
     try:
-      words = shlex.split(_text(sweep_dir, trial, "command.txt"))[3:]  # python -m trainer.main
+      words = shlex.split(_text(self.folder(sweep_dir, trial), "command.txt"))[
+        3:
+      ]  # python -m trainer.main
     except FileNotFoundError:
       words = []
     except ValueError as error:
@@ -249,10 +292,21 @@ class Report:
     flags = [f"--gin_file={path}", f"--model_dir={path.removesuffix('.gin')}"]
     return trial_lib.command([*flags, *(word for word in words if not word.startswith(named))])
 
+  def folders(self, sweep_dir: str, trial: Any) -> list[str]:
+    """Returns the folders of a trial's runs that are there: one, or one for each seed."""
+    seeds = self.definition.get("seeds") or [None]
+    named = [trial_lib.folder(sweep_dir, trial.number, seed) for seed in seeds]
+    return [folder for folder in named if os.path.isdir(folder)] or named[:1]
+
+  def folder(self, sweep_dir: str, trial: Any) -> str:
+    """Returns the folder of a trial's run, of several seeds that of the first."""
+    return self.folders(sweep_dir, trial)[0]
+
   def _title(self, trial):
     values = ", ".join(
-      f"{name} = {value:.6g}"
+      f"{name} = {value:.6g}" + (" ({:.6g} to {:.6g} over the seeds)".format(*ends) if ends else "")
       for name, value in zip(self.metrics, self.values(trial), strict=True)
+      for ends in [self.interval(trial, name)]
       if value is not None
     )
     return f"Trial {trial.number} of the sweep {self.name}: {values or self.state(trial)}."
@@ -298,6 +352,11 @@ def print_trials(
     )
 
 
+def _dominates(one: list[float], other: list[float]) -> bool:
+  """Whether the costs of one trial are nowhere more than another's, and somewhere less."""
+  return all(a <= b for a, b in zip(one, other, strict=True)) and one != other
+
+
 def brief(value: Any) -> str:
   """Returns a cell of the table; numbers with a decimal point or an exponent get five digits."""
   try:
@@ -307,9 +366,9 @@ def brief(value: Any) -> str:
     return str(value)
 
 
-def _text(sweep_dir, trial, name):
+def _text(folder, name):
   """Returns the text of a file of a trial; raises FileNotFoundError where there is none."""
-  path = os.path.join(trial_lib.folder(sweep_dir, trial.number), name)
+  path = os.path.join(folder, name)
   try:
     with open(path, encoding="utf-8") as file:
       return file.read()

@@ -17,6 +17,7 @@ from gin import config_parser
 from trainer import config, errors
 from trainer.config import binding, checks, files, gin_internals, gin_names, trust, unused_bindings
 from trainer.config import text as config_text
+from trainer.sweep import constraints as constraints_lib
 from trainer.sweep import gin_text, grid, optuna_parts, space
 
 _ROOT = "trainer.sweep"
@@ -37,6 +38,8 @@ class Settings:
     pruner_options: see optuna_parts.pruner.
     bindings: gin bindings ("key = value") of all trials.
     seed: of the sampler.
+    constraints: bounds that a good trial keeps.
+    seeds: of the runs of each trial, which is judged by their mean; () for one run.
   """
 
   space: "space.Space | grid.Grid"
@@ -48,6 +51,13 @@ class Settings:
   pruner_options: dict[str, Any]
   bindings: tuple[str, ...]
   seed: int
+  constraints: tuple[constraints_lib.Constraint, ...] = ()
+  seeds: tuple[int, ...] = ()
+
+  @property
+  def judged(self) -> list[str]:
+    """The names of the metrics that are looked at, those of constraints too."""
+    return list(dict.fromkeys([*self.metrics, *(each.metric for each in self.constraints)]))
 
   @property
   def directions(self) -> list[str]:
@@ -57,7 +67,9 @@ class Settings:
   def make_sampler(self, number: int) -> Any:
     """Makes the sampler of one trial, see optuna_parts.sampler."""
     fixed = self.space.fixed(number)
-    return optuna_parts.sampler(self.sampler, self.sampler_options, self.seed, number, fixed)
+    return optuna_parts.sampler(
+      self.sampler, self.sampler_options, self.seed, number, fixed, bool(self.constraints)
+    )
 
   def choose(self, trial: Any) -> list[str]:
     """Chooses the parameters of an optuna.Trial; returns its own gin bindings."""
@@ -65,11 +77,14 @@ class Settings:
 
   def definition(self) -> dict[str, Any]:
     """Returns what must not change while a sweep goes on, in a form that JSON can hold."""
+    # A sweep that an earlier version began has no key for what it could not have.
+    more = {"constraints": [each.text for each in self.constraints], "seeds": list(self.seeds)}
     return {
       "space": self.space.definition(),
       "metric": list(self.metrics),
       "mode": list(self.modes),
       "bindings": list(self.bindings),
+      **{key: value for key, value in more.items() if value},
     }
 
 
@@ -85,6 +100,8 @@ def sweep(
   pruner_options: dict[str, Any] | None = None,
   bindings: Mapping[str, Any] | None = None,
   seed: int = 0,
+  constraints: Sequence[str] = (),
+  seeds: Sequence[int] = (),
 ) -> Settings:
   """The function that a sweep file binds.
 
@@ -94,8 +111,7 @@ def sweep(
     mode: "max" or "min"; a list for several metrics.
     space: key → distribution, see `trainer.sweep.space`.
     grid: instead of space: @product(), @zip() or @chain(), see `trainer.sweep.grid`.
-    sampler: "tpe" (the default for one metric), "random", "grid", "cmaes" or "nsgaii" (the default
-      for several metrics).
+    sampler: "tpe" (the default), "gp", "random", "grid", "cmaes" or "nsgaii".
     sampler_options: arguments of Optuna's sampler, such as {'n_startup_trials': 5}.
     pruner: "none", "median", "asha" or "hyperband". A pruner ends trials early whose evaluations
       are worse than others'. It needs a single metric.
@@ -103,6 +119,10 @@ def sweep(
       3}; a resource is a training step.
     bindings: key → value of bindings for all trials.
     seed: with the same seed, trial n of a "random" sweep always has the same parameters.
+    constraints: bounds of metrics, such as ['recall >= 0.9']. The best trial is one that keeps
+      them, and the samplers "tpe", "gp" and "nsgaii" look for such trials.
+    seeds: such as [1, 2, 3]: each trial is run with each of these seeds, in place of --seed, and is
+      judged by the mean of its metrics.
 
   Raises:
     SettingError: an argument is wrong; the message names it.
@@ -129,7 +149,7 @@ def sweep(
       f"sweep.sampler = {sampler!r}: a sweep.grid is a list, of which nothing is sampled."
     )
   varied = _varied(space, grid, sampler)
-  sampler = sampler or ("grid" if grid is not None else "tpe" if len(metrics) == 1 else "nsgaii")
+  sampler = sampler or ("grid" if grid is not None else "tpe")
   optuna_parts.check(sampler, sampler_options or {}, pruner, pruner_options or {}, len(metrics))
   repeated = sorted(set(bindings or {}) & set(varied.keys))
   if repeated:
@@ -147,6 +167,8 @@ def sweep(
     pruner_options or {},
     fixed,
     seed,
+    tuple(constraints_lib.parse(text) for text in constraints),
+    _seeds(seeds),
   )
 
 
@@ -173,6 +195,12 @@ def load(path: str | os.PathLike[str], modules: Sequence[str] | None = (trust.FO
     return sweep()
   finally:
     config.clear()
+
+
+def _seeds(seeds):
+  if len(set(seeds)) < len(seeds):
+    raise errors.SettingError(f"sweep.seeds has a seed twice: {list(seeds)}.")
+  return tuple(seeds)
 
 
 def _varied(points_space, points_grid, sampler):

@@ -14,11 +14,13 @@ were chosen for it. Parameters that were not chosen yet get the values that they
 import functools
 import json
 import os
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainer import errors
 from trainer.sweep import leases, optuna_parts
+from trainer.sweep import trial as trial_lib
 
 if TYPE_CHECKING:
   from trainer.sweep import settings as settings_lib
@@ -108,6 +110,7 @@ class Study:
     plain = json.loads(json.dumps(definition))
     before = made.user_attrs.get(_DEFINITION)
     if before is None:
+      made.set_user_attr(trial_lib.SWEEP_ID, uuid.uuid4().hex)
       made.set_user_attr(_DEFINITION, plain)
     elif before != plain:
       changed = sorted(

@@ -7,9 +7,11 @@ Example:
     run.outcome(exit_code)              # at its end: ("complete", [0.98]), ("fail", None), ...
 """
 
+import math
 import os
 import shlex
 import signal
+import statistics
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,21 +22,31 @@ from trainer import errors
 from trainer.cli import processes
 from trainer.io import local_files
 from trainer.loop import preemption
-from trainer.reporting import metrics_file
+from trainer.reporting import metrics_file, trial_file
+from trainer.sweep import optuna_parts
 
 if TYPE_CHECKING:
   from trainer.sweep import settings as settings_lib
 
 _LAST_LINES = 20
 
+# Keys of a trial's user attributes: seed → metrics; metric → [low, high] of the mean over seeds.
+_BY_SEED, INTERVALS = "by_seed", "intervals"
+# The key of a study's user attributes with the name that the sweep has among all sweeps.
+SWEEP_ID = "octet_id"
 
-def folder(sweep_dir: str, number: int) -> str:
-  """Returns the model_dir of a trial."""
-  return os.path.join(sweep_dir, "trials", str(number))
+
+def folder(sweep_dir: str, number: int, seed: int | None = None) -> str:
+  """Returns the model_dir of a trial, or of one of its runs where it has several seeds."""
+  return os.path.join(sweep_dir, "trials", str(number), *([] if seed is None else [f"seed_{seed}"]))
 
 
 def arguments(
-  common: Sequence[str], sweep_dir: str, number: int, bindings: Sequence[str]
+  common: Sequence[str],
+  sweep_dir: str,
+  number: int,
+  bindings: Sequence[str],
+  seed: int | None = None,
 ) -> list[str]:
   """Returns the flags of trainer.main for a trial.
 
@@ -43,8 +55,11 @@ def arguments(
     sweep_dir: the sweep's folder.
     number: of the trial.
     bindings: gin bindings of the trial.
+    seed: of this run of the trial, where it has several.
   """
-  return [*common, f"--model_dir={folder(sweep_dir, number)}", *as_flags(bindings)]
+  own = [f"--model_dir={folder(sweep_dir, number, seed)}"]
+  own += [] if seed is None else [f"--seed={seed}"]
+  return [*common, *own, *as_flags(bindings)]
 
 
 def as_flags(bindings: Sequence[str]) -> list[str]:
@@ -75,7 +90,8 @@ class Run:
     number: of the trial.
     name: the name by which the trial server knows it.
     settings: of the sweep.
-    model_dir: folder of the trial.
+    seed: of this run, where the trial has several; else None.
+    model_dir: folder of the run.
     own_bindings: the gin bindings that the sweep chose for it.
     arguments: flags of trainer.main.
     pruned: whether the pruner has decided to end it early.
@@ -86,12 +102,16 @@ class Run:
   ) -> None:
     self.trial = trial
     self.number = trial.number
-    self.name = f"trial {trial.number}"
     self.settings = settings
-    self.model_dir = folder(sweep_dir, trial.number)
+    left = [seed for seed in settings.seeds if str(seed) not in trial.user_attrs.get(_BY_SEED, {})]
+    # Where all are done, the process before was killed before it could record the result.
+    self.seed = next(iter([*left, *settings.seeds[-1:]]), None)
+    self.name = f"trial {trial.number}" + ("" if self.seed is None else f", seed {self.seed}")
+    self.model_dir = folder(sweep_dir, trial.number, self.seed)
+    self._sweep_dir = sweep_dir
     self.own_bindings = settings.choose(trial)
     bindings = [*settings.bindings, *self.own_bindings]
-    self.arguments = arguments(common, sweep_dir, trial.number, bindings)
+    self.arguments = arguments(common, sweep_dir, trial.number, bindings, self.seed)
     self.pruned = "pruned_at" in trial.user_attrs
     self._size = -1  # of the metrics file at the last look
     self._begin_time = time.monotonic()
@@ -127,11 +147,27 @@ class Run:
     if known is None:
       self.trial.set_user_attr("bindings", self.own_bindings)
     local_files.make_folder(self.model_dir, "--sweep_dir")
+    self._describe().write(self.model_dir)
     path = os.path.join(self.model_dir, "command.txt")
     local_files.write(path, self.command + "\n", "--sweep_dir")
 
+  def _describe(self):
+    """Returns what the run itself knows of its trial."""
+    return trial_file.Trial(
+      sweep=self.trial.study.study_name,
+      id=self.trial.study.user_attrs.get(SWEEP_ID, self._sweep_dir),
+      folder=self._sweep_dir,
+      number=self.number,
+      seed=self.seed,
+      bindings=dict(binding.split(" = ", 1) for binding in self.own_bindings),
+      metrics=list(self.settings.metrics),
+      modes=list(self.settings.modes),
+    )
+
   def follow(self) -> bool:
     """Reports new evaluations to the pruner; returns whether the trial must end early.
+
+    Of several seeds, the pruner judges the first.
 
     Raises:
       MetricMissingError: the evaluations do not report the metric of the sweep.
@@ -144,6 +180,8 @@ class Run:
     lines = metrics_file.read(self.model_dir)
     self._check_metrics(lines, ended=False)
     if len(self.settings.metrics) > 1 or self.pruned:
+      return False
+    if self.settings.seeds and self.seed != self.settings.seeds[0]:
       return False
     kind, metric = _kind_and_name(self.settings.metrics[0], lines)
     # The database knows which evaluations were reported, also by an earlier process.
@@ -173,7 +211,8 @@ class Run:
       code: exit code of the process; -n if signal n ended it.
 
     Returns:
-      ("complete", metrics), ("pruned", None), ("fail", None) or ("interrupted", None).
+      ("complete", metrics), ("pruned", None), ("fail", None) or ("interrupted", None); ("again",
+      None) where the trial has further seeds.
 
     Raises:
       MetricMissingError: the trial is complete, and no evaluation reports the metric of the sweep.
@@ -192,18 +231,34 @@ class Run:
       self.trial.set_user_attr("error", f"It {how}. Its last lines:\n{self._last_lines()}")
       return "fail", None
     self._check_metrics(lines, ended=True)
-    values = [_last(metric, lines) for metric in self.settings.metrics]
-    if None in values:
-      self.trial.set_user_attr(
-        "error",
-        f"{self.settings.metrics[values.index(None)]} is NaN or infinite at the last evaluation.",
+    values = {metric: _last(metric, lines) for metric in self.settings.judged}
+    for metric, value in values.items():
+      if value is None:
+        self.trial.set_user_attr("error", f"{metric} is NaN or infinite at the last evaluation.")
+        return "fail", None
+    return self._judge(values)
+
+  def _judge(self, values):
+    """Returns the outcome of a run whose metrics are known."""
+    if self.seed is not None:
+      by_seed = {**self.trial.user_attrs.get(_BY_SEED, {}), str(self.seed): values}
+      self.trial.set_user_attr(_BY_SEED, by_seed)
+      if len(by_seed) < len(self.settings.seeds):
+        return "again", None
+      found = {metric: [each[metric] for each in by_seed.values()] for metric in values}
+      values = {metric: statistics.fmean(each) for metric, each in found.items()}
+      intervals = {metric: mean_interval(found[metric]) for metric in self.settings.metrics}
+      self.trial.set_user_attr(INTERVALS, intervals)
+    if self.settings.constraints:
+      optuna_parts.set_constraints(
+        self.trial,
+        {each.text: each.violation(values[each.metric]) for each in self.settings.constraints},
       )
-      return "fail", None
-    return "complete", values
+    return "complete", [values[metric] for metric in self.settings.metrics]
 
   def _check_metrics(self, lines, ended):
     evaluations = [line for line in lines if line["kind"] not in ("train", "start")]
-    for metric in self.settings.metrics:
+    for metric in self.settings.judged:
       kind, name = _kind_and_name(metric, lines)
       own = [line for line in evaluations if line["kind"] == kind]
       # Evaluations of other names may come first, but not at a second step.
@@ -219,10 +274,17 @@ class Run:
         }
       )
       raise MetricMissingError(
-        f"sweep.metric = {metric!r}: {self.name} was evaluated and reports no such metric. It "
+        f"{self._setting(metric)}: {self.name} was evaluated and reports no such metric. It "
         f"reports: {', '.join(found) or 'nothing'}. Mend the "
         "sweep file and give another --sweep_dir."
       )
+
+  def _setting(self, metric):
+    """Returns the setting that names a metric, for a message."""
+    if metric in self.settings.metrics:
+      return f"sweep.metric = {metric!r}"
+    bound = next(each for each in self.settings.constraints if each.metric == metric)
+    return f"sweep.constraints has {bound.text!r}"
 
   def _last_lines(self):
     try:
@@ -230,6 +292,18 @@ class Run:
         return "\n".join(file.read()[-20000:].splitlines()[-_LAST_LINES:])
     except FileNotFoundError:
       return "(it said nothing)"
+
+
+def mean_interval(values: Sequence[float]) -> list[float] | None:
+  """Returns a 95 % interval of the mean of some runs' values, by Student's t; None of one value."""
+  if len(values) < 2:
+    return None
+  from scipy import stats
+
+  error = statistics.stdev(values) / math.sqrt(len(values))
+  half = float(stats.t.ppf(0.975, len(values) - 1)) * error
+  mean = statistics.fmean(values)
+  return [mean - half, mean + half]
 
 
 def _kind_and_name(metric, lines):

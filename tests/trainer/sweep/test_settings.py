@@ -44,7 +44,7 @@ def test_several_metrics(tmp_path):
   assert (found.metrics, found.modes, found.sampler) == (
     ("accuracy", "loss"),
     ("max", "min"),
-    "nsgaii",
+    "tpe",
   )
 
 
@@ -92,7 +92,7 @@ def test_included_files_count(tmp_path):
     ),
     (
       PLAIN + "sweep.space = {'a.b': [1]}\nsweep.sampler = 'tpee'",
-      "sweep.sampler = 'tpee': expected one of tpe, random.*Did you mean tpe",
+      "sweep.sampler = 'tpee': expected one of tpe, gp, random.*Did you mean tpe",
     ),
     (
       PLAIN + "sweep.space = {'a.b': [1]}\nsweep.pruner = 'ahsa'",

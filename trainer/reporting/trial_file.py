@@ -1,0 +1,64 @@
+"""The file by which a run knows that it is a trial of a sweep.
+
+    <model_dir>/trial.json      {"sweep": "digits", "id": "4f0c...", "folder": "out/sweep",
+                                "number": 3, "seed": null, "bindings": {"LR": "0.1"},
+                                "metrics": ["accuracy"], "modes": ["max"]}
+
+The sweep writes it before it starts the run; trackers and TensorBoard's HParams read it.
+"""
+
+import dataclasses
+import os
+
+from trainer.io import json_form, local_files
+
+NAME = "trial.json"
+_FORM = {
+  **{"sweep": str, "id": str, "folder": str, "number": int, "seed": int | None},
+  **{"bindings": dict[str, str], "metrics": list[str], "modes": list[str]},
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trial:
+  """A trial of a sweep.
+
+  Attributes:
+    sweep: the sweep's name.
+    id: of the sweep, its own among all sweeps.
+    folder: the sweep's folder.
+    number: of the trial.
+    seed: of this run, where a trial has several; else None.
+    bindings: those that the sweep chose, key → gin text.
+    metrics: which the sweep judges by, as evaluations report them.
+    modes: "max" or "min" for each metric.
+  """
+
+  sweep: str
+  id: str
+  folder: str
+  number: int
+  seed: int | None
+  bindings: dict[str, str]
+  metrics: list[str]
+  modes: list[str]
+
+  @property
+  def title(self) -> str:
+    """The name of the run: "trial 3", or "trial 3, seed 1"."""
+    return f"trial {self.number}" + ("" if self.seed is None else f", seed {self.seed}")
+
+  def write(self, model_dir: str) -> None:
+    """Writes the file; OutputError if it cannot be written."""
+    text = json_form.dump(dataclasses.asdict(self))
+    local_files.write(os.path.join(model_dir, NAME), text, "--sweep_dir")
+
+
+def read(model_dir: str) -> Trial | None:
+  """Returns the trial that a run is; None if it is none.
+
+  Raises:
+    FileDamagedError: the file is damaged.
+  """
+  known = json_form.read(os.path.join(model_dir, NAME), _FORM, "remove it")
+  return None if known is None else Trial(**known)

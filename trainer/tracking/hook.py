@@ -1,0 +1,96 @@
+"""The hook that follows a run for a tracker, whichever it is."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from trainer.hooks.estimator_protocol import Estimator
+from trainer.loop import preemption
+from trainer.tracking import run_files, sender, trackers
+
+# Seconds that the end of a training waits for a tracker. A machine that is taken away leaves less.
+_PATIENCE, _IN_A_HURRY = 10.0, 2.0
+
+# The loop at whose end operative_config.gin is there: another hook writes it after the first one,
+# maybe after this hook.
+_CONFIGURED = 2
+
+
+class TrackingHook:
+  """Starts a thread that sends the run to a tracker, and waits for it a little at the end.
+
+  The model's variables are not read, and the loop never waits.
+  """
+
+  reads_variables = False
+
+  # Dataclasses that derive from this class have these settings.
+  artifacts: Any = run_files.ALL
+  seconds: float = 5.0
+
+  _sender: sender.Sender | None = None
+  _tracker: Any = None
+  _loops = 0
+
+  def make_tracker(self, model_dir: str) -> trackers.Tracker:
+    """Returns the tracker of a run; each hook has its own."""
+    raise NotImplementedError
+
+  def begin(self, estimator: Estimator) -> None:
+    """Starts the thread."""
+    if estimator.device.is_chief:
+      self._begin(estimator.model_dir, estimator.latest_step() or 0)
+
+  def __call__(self, step: int, metrics: Mapping[str, float], estimator: Estimator) -> None:
+    """Asks for the parameters after the first loop, when gin knows which took effect."""
+    self._loops += 1
+    if self._sender and self._loops == _CONFIGURED:
+      self._send_configuration(estimator.model_dir)
+
+  def end(self, step: int, estimator: Estimator) -> None:
+    """Sends what is missing, and that the training is finished."""
+    if self._sender:
+      if self._loops < _CONFIGURED:
+        self._send_configuration(estimator.model_dir)
+      self._close(trackers.FINISHED, _PATIENCE)
+
+  def finished(self, estimator: Estimator) -> None:
+    """Sends the last evaluation and the files, once all is evaluated and exported."""
+    if not estimator.device.is_chief:
+      return
+    if not self._sender:  # the training was complete, and this process has only exported
+      self._begin(estimator.model_dir, None)
+    self._send_files(estimator.model_dir, self.artifacts)
+    self._close(trackers.FINISHED, _PATIENCE)
+    self._stop()
+
+  def failed(self, error: BaseException, estimator: Estimator) -> None:
+    """Sends that the training has failed or was ended."""
+    if self._sender:
+      was_ended = isinstance(error, preemption.Preempted | KeyboardInterrupt)
+      self._close(trackers.KILLED if was_ended else trackers.FAILED, _IN_A_HURRY)
+      self._stop()
+
+  def _begin(self, model_dir, step):
+    self._stop()
+    self._loops = 0
+    self._tracker = self.make_tracker(model_dir)
+    self._sender = sender.Sender(self._tracker, model_dir, step, self.seconds)
+    self._sender.start()
+
+  def _send_configuration(self, model_dir):
+    self._sender.ask(lambda: self._tracker.set_parameters(run_files.parameters(model_dir)))
+    if run_files.CONFIG in self.artifacts:
+      self._send_files(model_dir, [run_files.CONFIG])
+
+  def _send_files(self, model_dir, wanted):
+    self._sender.ask(functools.partial(run_files.send, self._tracker, model_dir, wanted))
+
+  def _close(self, status, patience):
+    self._sender.ask(lambda: self._tracker.close(status))
+    self._sender.wait(patience)
+
+  def _stop(self):
+    if self._sender:
+      self._sender.stop()
+      self._sender = None

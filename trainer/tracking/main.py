@@ -1,0 +1,42 @@
+"""Sends to MLflow what runs could not send while they went on: no server, no network, no access.
+
+  python -m trainer.tracking out/digits
+  python -m trainer.tracking out/sweep/trials/* --tracking_uri=http://mlflow:5000
+
+Each run's mlflow.json says which run it is in MLflow, and metrics.jsonl what there is to send.
+Weights & Biases has a command of its own: wandb sync.
+"""
+
+from absl import flags
+
+from trainer import errors
+from trainer.tracking import later, trackers
+
+_TRACKING_URI = flags.DEFINE_string(
+  "tracking_uri", "", "MLflow's address. Default: that of the training."
+)
+
+
+def main(argv: list[str]) -> None:
+  """Sends each run that is named.
+
+  Args:
+    argv: the program's name, and the folders of the runs.
+
+  Raises:
+    SettingError: no run is named, or one was not tracked.
+    OutputError: the server does not answer.
+  """
+  model_dirs = argv[1:]
+  if not model_dirs:
+    raise errors.SettingError(
+      "No folder of a run is given. Try: python -m trainer.tracking out/digits"
+    )
+  for model_dir in model_dirs:
+    try:
+      print(f"{model_dir}: {later.send(model_dir, _TRACKING_URI.value)} has all.")
+    except trackers.UnreachableError as error:
+      raise errors.OutputError(
+        f"{model_dir} is not sent: {error} (--tracking_uri, MLFLOW_TRACKING_URI, and for access "
+        "MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN)."
+      ) from error

@@ -1,0 +1,92 @@
+"""What a tracker gets of a run beside its metrics: its parameters and its files."""
+
+import contextlib
+import importlib.util
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+
+from etils import epath
+
+from trainer.io import storage
+from trainer.outputs import exporters
+from trainer.plot import curves, html_page, run_report, runs_report
+from trainer.reporting import trial_file
+from trainer.tracking import trackers
+
+CONFIG, REPORT, EXPORT = "config", "report", "export"
+ALL = (CONFIG, REPORT, EXPORT)
+_CONFIGS = ("config.gin", "operative_config.gin", "environment.json")
+_EVALUATIONS = "evaluation_reports"
+
+
+def parameters(model_dir: str) -> dict[str, str]:
+  """Returns the gin bindings that took effect in a run, key → value as gin writes it.
+
+  Before the first device loop, and of a run without gin, there are none.
+  """
+  path = epath.Path(model_dir) / "operative_config.gin"
+  return runs_report.bindings(path.read_text()) if path.exists() else {}
+
+
+def name_of(model_dir: str) -> str:
+  """Returns the name of a run in a tracker: that of its folder, or of its trial."""
+  trial = trial_file.read(model_dir)
+  return trial.title if trial else os.path.basename(os.path.abspath(model_dir.rstrip("/")))
+
+
+def send(tracker: trackers.Tracker, model_dir: str, wanted: Sequence[str]) -> None:
+  """Sends files of a run to a tracker; see `of_run`."""
+  with of_run(model_dir, wanted) as files:
+    tracker.add_files(files)
+
+
+@contextlib.contextmanager
+def of_run(model_dir: str, wanted: Sequence[str]) -> Iterator[dict[str, str]]:
+  """Yields the files and folders of a run that a tracker gets: name there → path on this machine.
+
+  Args:
+    model_dir: the folder of the run.
+    wanted: CONFIG for the configuration and environment.json; REPORT for report.html, which needs
+      matplotlib, and the evaluation reports; EXPORT for the newest SavedModel of each exporter.
+  """
+  names = list(_CONFIGS) if CONFIG in wanted else []
+  if REPORT in wanted:
+    names.append(_EVALUATIONS)
+  if EXPORT in wanted:
+    names += _exports(model_dir)
+  with tempfile.TemporaryDirectory() as own:
+    found = {
+      name: _local(os.path.join(model_dir, name), own)
+      for name in names
+      if storage.exists(os.path.join(model_dir, name))
+    }
+    if REPORT in wanted and importlib.util.find_spec("matplotlib"):
+      found["report.html"] = os.path.join(own, "report.html")
+      html_page.save(found["report.html"], run_report.page(model_dir, curves.collect([model_dir])))
+    yield found
+
+
+def _exports(model_dir):
+  """Returns the newest export of each exporter, by its path below the run's folder."""
+  base = os.path.join(model_dir, "export")
+  if not storage.isdir(base):
+    return []
+  folders = [base, *(os.path.join(base, name.rstrip("/")) for name in storage.listdir(base))]
+  newest = [exporters.newest(folder) for folder in folders if storage.isdir(folder)]
+  return [path.removeprefix(model_dir).lstrip("/") for path in newest if path]
+
+
+def _local(path, folder):
+  """Returns a path on this machine of a file or folder, which is copied where it is elsewhere."""
+  if not storage.is_remote(path):
+    return path
+  target = os.path.join(folder, path.partition("://")[2])
+  if not storage.isdir(path):
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    storage.copy(path, target, overwrite=True)
+    return target
+  for top, _, names in storage.walk(path):
+    for name in names:
+      _local(os.path.join(top, name), folder)
+  return target

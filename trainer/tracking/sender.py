@@ -1,0 +1,139 @@
+"""A thread that sends what a run writes down to its tracker, while the run goes on.
+
+    sender = Sender(tracker, "out/digits", begun_at=0)
+    sender.start()
+    sender.ask(lambda: tracker.close("FINISHED"))   # after the lines that are there now
+    sender.wait(10.0)                               # at most so long
+
+The tracker is asked in this thread alone. Where it does not answer, the thread tries again later,
+less and less often, and says so once.
+"""
+
+import collections
+import os
+import threading
+from collections.abc import Callable
+
+from absl import logging
+
+from trainer import errors
+from trainer.checkpoints import file_names
+from trainer.io import storage
+from trainer.reporting import metrics_file
+from trainer.tracking import trackers, unsent_lines
+
+_LONGEST_PAUSE = 60.0  # seconds between two tries of a tracker that does not answer
+
+
+class Sender:
+  """Sends the lines and files of one run.
+
+  Args:
+    tracker: to which.
+    model_dir: the folder of the run.
+    begun_at: the step at which the training begins; None where none goes on.
+    seconds: between two looks at metrics.jsonl.
+  """
+
+  def __init__(
+    self,
+    tracker: trackers.Tracker,
+    model_dir: str,
+    begun_at: int | None = None,
+    seconds: float = 5.0,
+  ) -> None:
+    self._tracker = tracker
+    self._model_dir = model_dir
+    self._begun_at = begun_at
+    self._seconds = seconds
+    self._lines: unsent_lines.UnsentLines | None = None
+    self._asked: collections.deque[Callable[[], None]] = collections.deque()
+    self._wake = threading.Event()
+    self._changed = threading.Condition()
+    self._rounds_asked = self._rounds_done = 0
+    self._ends = self._is_silent = False
+    self._pause = seconds
+    # It must not keep a process alive that a person or a machine ends.
+    self._thread = threading.Thread(target=self._work, name="tracking", daemon=True)
+
+  def start(self) -> None:
+    """Starts the thread."""
+    self._thread.start()
+
+  def ask(self, what: Callable[[], None]) -> None:
+    """Has the thread do something once all lines are sent that are there now."""
+    self._asked.append(what)
+
+  def wait(self, seconds: float) -> bool:
+    """Waits until all is sent, at most so many seconds; returns whether it is."""
+    with self._changed:
+      self._rounds_asked += 1
+      wanted = self._rounds_asked
+      self._wake.set()
+      return self._changed.wait_for(lambda: self._rounds_done >= wanted, seconds)
+
+  def stop(self) -> None:
+    """Ends the thread after its present try."""
+    self._ends = True
+    self._wake.set()
+
+  def send(self) -> None:
+    """Sends in the caller's thread all that is there now.
+
+    Raises:
+      UnreachableError: the tracker does not answer.
+    """
+    if self._lines is None:
+      # Lines are compared with those that the tracker has by their kinds.
+      kinds = {line["kind"] for line in metrics_file.read(self._model_dir)}
+      sent = self._tracker.open(kinds)
+      self._lines = unsent_lines.UnsentLines(
+        self._model_dir, sent, self._begun_at, self._tracker.record.saved
+      )
+    if lines := self._lines.read():
+      self._tracker.send(lines)
+      self._lines.mark_sent(lines)
+      self._note(lines)
+    while self._asked:
+      self._asked[0]()
+      self._asked.popleft()
+
+  def _work(self):
+    while not self._ends:
+      self._wake.wait(self._pause)
+      self._wake.clear()
+      if not self._ends:
+        self._try()
+
+  def _try(self):
+    wanted = self._rounds_asked
+    try:
+      self.send()
+    except (trackers.UnreachableError, trackers.RefusedError, errors.OctetError) as error:
+      self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+      if not self._is_silent:
+        self._is_silent = True
+        logging.warning(
+          "%s does not take what is sent: %s. The training goes on. What is missing there is sent "
+          "when it answers again, at the next start of this training, or by: "
+          "python -m trainer.tracking %s",
+          self._tracker.name,
+          error,
+          self._model_dir,
+        )
+      return
+    if self._is_silent:
+      logging.info("%s answers again, and has all.", self._tracker.name)
+    self._pause, self._is_silent = self._seconds, False
+    with self._changed:
+      self._rounds_done = wanted
+      self._changed.notify_all()
+
+  def _note(self, lines):
+    """Notes in the record what was sent, and up to where a later training may begin again."""
+    record = self._tracker.record
+    for line in lines:
+      record.sent[line["kind"]] = line["step"]
+    names = [os.path.basename(name) for name in storage.listdir(self._model_dir)]
+    record.saved = max(file_names.steps(names), default=0)
+    record.write()
