@@ -33,6 +33,8 @@ TENSORFLOW = {
 # cmaes is for the sampler of that name; sqlalchemy is Optuna's way to its databases, and ours.
 SWEEP = ["cmaes", "matplotlib>=3.8", "optuna>=4,<6", "sqlalchemy>=2,<3"]
 
+MLFLOW = ["mlflow-skinny>=3.10,<4"]
+
 setuptools.setup(
   name="octet-trainer",
   version=VERSION,
@@ -100,6 +102,10 @@ setuptools.setup(
     "kubernetes": ["kubernetes>=29"],
     "gce": ["google-api-python-client>=2"],
     "plot": ["matplotlib>=3.8"],
+    # MLflowHook and WandbHook: the clients of the trackers that teams have. mlflow-skinny is
+    # MLflow's client without its server, with less than half of the packages.
+    "mlflow": MLFLOW,
+    "wandb": ["wandb>=0.20"],
     # Weights in .safetensors files, which PyTorch's and JAX's programs exchange.
     "safetensors": ["safetensors>=0.4,<0.9"],
     "benchmarks": ["matplotlib>=3.8", "torch>=2.4"],  # of which torch is one of the sides
@@ -113,6 +119,7 @@ setuptools.setup(
       "ruff>=0.17,<0.18",  # breaks long signatures into lines
     ],
     "test": [
+      *MLFLOW,
       *PJRT,
       *SWEEP,
       "fastapi>=0.110",

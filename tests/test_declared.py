@@ -27,10 +27,12 @@ EXTRAS = {
   "trainer/outputs/engines": ["litert", "onnx", "openvino"],
   "trainer/outputs/runtimes.py": ["onnx", "openvino"],
   "trainer/serving": ["serve"],
+  "trainer/tracking": ["mlflow", "wandb"],
   "benchmarks": ["benchmarks"],
   "benchmarks/exports.py": ["onnx", "openvino"],
 }
-NAMES = {"googleapiclient": "google-api-python-client"}  # where they are not installed
+# Where they are not installed.
+NAMES = {"googleapiclient": "google-api-python-client", "mlflow": "mlflow-skinny"}
 OWN = {"trainer", "models", "input_pipelines", "benchmarks", "tests"}
 CAPPED = ("tensorflow-cpu", "tensorflow", "keras", "gin-config", "tensorboard")
 

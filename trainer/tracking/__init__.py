@@ -9,4 +9,4 @@ misses stays in metrics.jsonl, and is sent when the tracker answers again, by th
 training, or by `python -m trainer.tracking MODEL_DIR`.
 """
 
-__all__ = ["mlflow_hook", "sweep_runs", "trackers", "wandb_hook"]
+__all__ = ["mlflow_hook", "record", "sweep_runs", "trackers", "wandb_hook"]

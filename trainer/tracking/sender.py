@@ -9,6 +9,7 @@ The tracker is asked in this thread alone. Where it does not answer, the thread 
 less and less often, and says so once.
 """
 
+import atexit
 import collections
 import os
 import threading
@@ -51,7 +52,8 @@ class Sender:
     self._wake = threading.Event()
     self._changed = threading.Condition()
     self._rounds_asked = self._rounds_done = 0
-    self._ends = self._is_silent = False
+    self._is_silent = False
+    self._stopped = threading.Event()
     self._pause = seconds
     # It must not keep a process alive that a person or a machine ends.
     self._thread = threading.Thread(target=self._work, name="tracking", daemon=True)
@@ -59,6 +61,8 @@ class Sender:
   def start(self) -> None:
     """Starts the thread."""
     self._thread.start()
+    # A daemon that is still in C++ code when the interpreter goes takes the process down.
+    atexit.register(self._leave)
 
   def ask(self, what: Callable[[], None]) -> None:
     """Has the thread do something once all lines are sent that are there now."""
@@ -74,8 +78,13 @@ class Sender:
 
   def stop(self) -> None:
     """Ends the thread after its present try."""
-    self._ends = True
+    self._stopped.set()
     self._wake.set()
+
+  def _leave(self):
+    """Waits at the exit of the process for the request that is under way, and for no other."""
+    self.stop()
+    self._thread.join()
 
   def send(self) -> None:
     """Sends in the caller's thread all that is there now.
@@ -94,16 +103,17 @@ class Sender:
       self._tracker.send(lines)
       self._lines.mark_sent(lines)
       self._note(lines)
-    while self._asked:
+    while self._asked and not self._stopped.is_set():
       self._asked[0]()
       self._asked.popleft()
 
   def _work(self):
-    while not self._ends:
+    while not self._stopped.is_set():
       self._wake.wait(self._pause)
       self._wake.clear()
-      if not self._ends:
+      if not self._stopped.is_set():
         self._try()
+    atexit.unregister(self._leave)
 
   def _try(self):
     wanted = self._rounds_asked

@@ -17,8 +17,10 @@ class Trials:
   def optuna_study(self):
     return self._study
 
-  def add(self, values, bindings=None, state="complete", params=None):
-    """Adds a trial: values are its metrics, bindings key → gin text, params name → number."""
+  def add(self, values, bindings=None, state="complete", params=None, attributes=None):
+    """Adds a trial: values are its metrics, bindings key → gin text, params name → number,
+    attributes what else is noted of it.
+    """
     last = {} if state == "complete" or values is None else {1: values[0]}
     params = params or {}
     self._study.add_trial(
@@ -27,7 +29,10 @@ class Trials:
         values=values if state == "complete" else None,
         params=params,
         distributions={name: optuna.distributions.FloatDistribution(0, 1) for name in params},
-        user_attrs={"bindings": [f"{key} = {text}" for key, text in (bindings or {}).items()]},
+        user_attrs={
+          "bindings": [f"{key} = {text}" for key, text in (bindings or {}).items()],
+          **(attributes or {}),
+        },
         intermediate_values=last,
       )
     )
@@ -42,7 +47,7 @@ def of_values(*values, metrics=("accuracy",), modes=("max",), space=None, bindin
   return of(trials, metrics, modes, space)
 
 
-def of(trials, metrics=("accuracy",), modes=("max",), space=None):
+def of(trials, metrics=("accuracy",), modes=("max",), space=None, more=None):
   """The report on Trials whose sweep varies the keys of a space, by default a.b."""
   definition = {
     "metric": list(metrics),
@@ -51,5 +56,6 @@ def of(trials, metrics=("accuracy",), modes=("max",), space=None):
     "gin_file": ["gin_configs/digits.gin"],
     "gin_bindings": [],
     "bindings": [],
+    **(more or {}),
   }
   return report.Report(trials, definition)

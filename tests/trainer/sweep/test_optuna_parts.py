@@ -20,6 +20,8 @@ def chosen(name="random", options=None, seed=0, number=0, fixed=None):
 
 @pytest.mark.parametrize("name", optuna_parts.SAMPLERS)
 def test_each_name_is_a_sampler_of_optuna(name):
+  if name == "gp":
+    pytest.importorskip("torch")
   assert type(optuna_parts.sampler(name, {}, 0, 0)).__name__ == optuna_parts.SAMPLERS[name]
   assert 0 <= chosen(name)[0] <= 1
 
@@ -100,3 +102,29 @@ def test_a_package_that_is_missing_is_told(package, name, monkeypatch):
     errors.SettingError, match=f"(?i)need.*{package}.*{re.escape(installation.command('sweep'))}"
   ):
     optuna_parts.sampler(name, {}, 0, 0)
+
+
+def test_without_torch_the_sampler_gp_says_what_to_install(monkeypatch):
+  monkeypatch.setattr(
+    optuna_parts.importlib.util, "find_spec", lambda name: None if name == "torch" else object()
+  )
+  with pytest.raises(errors.SettingError, match="'gp' needs the package torch: pip install torch"):
+    optuna_parts.sampler("gp", {}, 0, 0)
+
+
+@pytest.mark.parametrize("name", ["tpe", pytest.param("gp", marks=pytest.mark.long)])
+def test_samplers_look_for_trials_that_keep_the_constraints(name):
+  """The loss falls as x grows, and x may be 0.25 at most."""
+  if name == "gp":
+    pytest.importorskip("torch")
+  study = optuna.create_study()
+  for number in range(48):
+    study.sampler = optuna_parts.sampler(
+      name, {"n_startup_trials": 8}, 0, number, is_constrained=True
+    )
+    trial = study.ask()
+    x = trial.suggest_float("x", 0.0, 1.0)
+    optuna_parts.set_constraints(trial, {"x <= 0.25": x - 0.25})
+    study.tell(trial, -x)
+  late = [trial.params["x"] for trial in study.trials[32:]]
+  assert sum(x <= 0.25 for x in late) >= 8

@@ -7,7 +7,7 @@ import xml.dom.minidom
 
 import pytest
 
-from tests.trainer.sweep import programs
+from tests.trainer.sweep import programs, reports
 from trainer import errors
 from trainer.config import files
 from trainer.sweep import figures, page, report, study, trial
@@ -205,3 +205,39 @@ def test_no_sweep_there(tmp_path):
   with pytest.raises(errors.SettingError, match="There is no sweep.*--sweep_dir"):
     read(tmp_path)
   assert list(tmp_path.iterdir()) == []
+
+
+def test_who_breaks_a_constraint_is_not_the_best(tmp_path):
+  trials = reports.Trials(["max"])
+  trials.add([0.9], attributes={"constraints": {"loss <= 0.5": 0.1}})
+  trials.add([0.8], attributes={"constraints": {"loss <= 0.5": -0.1}})
+  trials.add([0.7], attributes={"constraints": {"loss <= 0.5": 0.0}})
+  found = reports.of(trials)
+  assert [trial.number for trial in found.ranked()] == [1, 2, 0]
+  assert [trial.number for trial in found.best()] == [1]
+  header, rows = found.rows(found.trials)
+  assert rows[0][header.index("error")] == "breaks loss <= 0.5"
+  assert rows[1][header.index("error")] == ""
+
+
+def test_of_several_metrics_those_that_break_a_constraint_beat_nobody():
+  trials = reports.Trials(["max", "min"])
+  trials.add([0.9, 0.1], attributes={"constraints": {"loss <= 0.5": 0.1}})
+  trials.add([0.8, 0.2], attributes={"constraints": {"loss <= 0.5": 0.0}})
+  trials.add([0.8, 0.3], attributes={"constraints": {"loss <= 0.5": 0.0}})
+  trials.add([0.8, 0.2], attributes={"constraints": {"loss <= 0.5": 0.0}})
+  found = reports.of(trials, ["accuracy", "loss"], ["max", "min"])
+  assert [trial.number for trial in found.best()] == [1, 3]
+
+
+def test_several_seeds_show_the_interval_of_the_mean(tmp_path):
+  trials = reports.Trials(["max"])
+  trials.add([0.9], {"a.b": "1"}, attributes={"intervals": {"accuracy": [0.85, 0.95]}})
+  trials.add([0.8], {"a.b": "2"}, state="running")
+  found = reports.of(trials, more={"seeds": [1, 2]})
+  header, rows = found.rows(found.trials)
+  assert header[2:5] == ["accuracy", "accuracy low", "accuracy high"]
+  assert [row[2:5] for row in rows] == [[0.9, 0.85, 0.95], [0.8, "", ""]]
+  assert "accuracy = 0.9 (0.85 to 0.95 over the seeds)" in found.gin(found.trials[0])
+  assert found.folder("out", found.trials[0]) == "out/trials/0/seed_1"
+  assert "0.95" in page.page(found, str(tmp_path))

@@ -139,6 +139,16 @@ def test_included_files_count(tmp_path):
       "greater than 0",
     ),
     (PLAIN + "sweep.space = {'a.b': [1}", "sweep.gin:3"),
+    (PLAIN + "sweep.space = {'a.b': [1]}\nsweep.seeds = [1, 1]", "sweep.seeds has a seed twice"),
+    (PLAIN + "sweep.space = {'a.b': [1]}\nsweep.seeds = 3", "sweep.seeds"),
+    (
+      PLAIN + "sweep.space = {'a.b': [1]}\nsweep.constraints = ['loss < 0.5']",
+      "such as 'accuracy >= 0.9'.*got 'loss < 0.5'",
+    ),
+    (
+      PLAIN + "sweep.space = {'a.b': [1]}\nsweep.constraints = ['loss <= nan']",
+      "got 'loss <= nan'",
+    ),
   ],
 )
 def test_mistakes(tmp_path, text, message):
@@ -150,3 +160,14 @@ def test_mistakes(tmp_path, text, message):
 def test_no_such_file():
   with pytest.raises(errors.SettingError, match="There is no gin file nowhere.gin"):
     settings.load("nowhere.gin")
+
+
+def test_a_sweep_without_constraints_and_seeds_is_defined_as_it_always_was(tmp_path):
+  plain = programs.settings(tmp_path, PLAIN + "sweep.space = {'a.b': [1]}")
+  assert set(plain.definition()) == {"space", "metric", "mode", "bindings"}
+  more = programs.settings(
+    tmp_path,
+    PLAIN + "sweep.space = {'a.b': [1]}\nsweep.seeds = [1, 2]\nsweep.constraints = ['loss<=0.5']",
+  )
+  assert (more.definition()["seeds"], more.definition()["constraints"]) == ([1, 2], ["loss<=0.5"])
+  assert more.judged == ["accuracy", "loss"]

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.trainer.sweep import programs
-from trainer.reporting import metrics_file
+from trainer.reporting import metrics_file, trial_file
 from trainer.sweep import study
 from trainer.sweep import trial as trial_lib
 
@@ -127,3 +127,65 @@ def test_the_metric_that_has_a_slash_in_its_name():
   lines = [{"step": 1, "kind": "eval", "top/5": 0.5}]
   assert trial_lib._kind_and_name("top/5", lines) == ("eval", "top/5")
   assert trial_lib._kind_and_name("top/5", []) == ("eval_top", "5")
+
+
+SEEDS = programs.SPACE + "sweep.seeds = [3, 1, 2]\n"
+
+
+def test_each_seed_is_a_run_and_the_mean_counts(tmp_path):
+  first = run_of(tmp_path, SEEDS)
+  assert "--seed=3" in first.arguments
+  assert first.model_dir.endswith("/trials/0/seed_3")
+  runs = [first]
+  for value in (0.5, 0.6, 0.7):
+    run = runs[-1]
+    report(run, 10, accuracy=value)
+    run.follow()
+    state, values = run.outcome(0)
+    assert (state == "again") == (value < 0.7)
+    runs.append(trial_lib.Run(first.trial, first.settings, str(tmp_path), []))
+    if state == "again":
+      runs[-1].prepare()
+  assert values == [pytest.approx(0.6)]
+  assert [run.seed for run in runs] == [3, 1, 2, 2]
+  assert {run.trial.params["experiment.x"] for run in runs} == {first.trial.params["experiment.x"]}
+  # By hand: the standard error is 0.1 / sqrt(3), and Student's t with two degrees of freedom 4.3027.
+  assert first.trial.user_attrs["intervals"]["accuracy"] == pytest.approx(
+    [0.35159, 0.84841], abs=1e-5
+  )
+  assert reported(first) == {10: 0.5}  # the pruner judges the first seed
+
+
+def test_a_seed_that_fails_fails_the_trial(tmp_path):
+  first = run_of(tmp_path, SEEDS)
+  report(first, 10, accuracy=0.5)
+  assert first.outcome(0) == ("again", None)
+  second = trial_lib.Run(first.trial, first.settings, str(tmp_path), [])
+  second.prepare()
+  assert second.outcome(3) == ("fail", None)
+
+
+@pytest.mark.parametrize(("loss", "violations"), [(0.4, [-0.1, 0.0]), (0.7, [0.2, 0.0])])
+def test_a_trial_is_told_how_far_it_keeps_the_constraints(tmp_path, loss, violations):
+  run = run_of(tmp_path, programs.SPACE + "sweep.constraints = ['loss <= 0.5', 'recall >= 0.9']\n")
+  report(run, 10, accuracy=0.5, loss=loss, recall=0.9)
+  assert run.outcome(0) == ("complete", [0.5])
+  found = run.trial.user_attrs["constraints"]
+  assert list(found) == ["loss <= 0.5", "recall >= 0.9"]
+  assert list(found.values()) == pytest.approx(violations)
+
+
+def test_a_constraint_of_a_metric_that_is_not_there(tmp_path):
+  run = run_of(tmp_path, programs.SPACE + "sweep.constraints = ['recall >= 0.9']\n")
+  report(run, 10, accuracy=0.5)
+  with pytest.raises(trial_lib.MetricMissingError, match="sweep.constraints has 'recall >= 0.9'"):
+    run.outcome(0)
+
+
+def test_a_run_knows_its_trial(tmp_path):
+  run = run_of(tmp_path, SEEDS)
+  found = trial_file.read(run.model_dir)
+  assert (found.sweep, found.number, found.seed, found.title) == ("s", 0, 3, "trial 0, seed 3")
+  assert (found.folder, found.metrics, found.modes) == (str(tmp_path), ["accuracy"], ["max"])
+  assert float(found.bindings["experiment.x"]) == run.trial.params["experiment.x"]
+  assert found.id == run.trial.study.user_attrs["octet_id"] != ""

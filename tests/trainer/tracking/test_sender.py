@@ -1,6 +1,7 @@
 """The thread that sends: what it sends, and what it does where nobody answers."""
 
 import logging
+import threading
 
 import pytest
 
@@ -103,3 +104,24 @@ def test_what_fails_on_the_way_is_asked_again(tmp_path):
   sending.send()
   sending.send()
   assert len(tries) == 2
+
+
+def test_at_the_exit_the_request_under_way_is_finished_and_none_is_begun(tmp_path):
+  append(tmp_path, 10)
+  begun = threading.Event()
+  done = []
+
+  class Slow(Memory):
+    def send(self, lines):
+      begun.set()
+      assert sending._stopped.wait(60.0)
+      super().send(lines)
+
+  tracker = Slow(tmp_path)
+  sending = sender.Sender(tracker, str(tmp_path), seconds=60.0)
+  sending.ask(lambda: done.append("a file"))
+  sending.start()
+  assert not sending.wait(0.0)
+  assert begun.wait(60.0)
+  sending._leave()
+  assert (tracker.steps, done) == ([10], [])
