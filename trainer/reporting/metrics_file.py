@@ -129,7 +129,7 @@ class Tail:
     Raises:
       SettingError: a file cannot be read.
     """
-    found = []
+    found: list[dict[str, Any]] = []
     for path, data in self._data():
       whole = data[: data.rfind(b"\n") + 1]
       self._done[path] = self._done.get(path, 0) + len(whole)
