@@ -37,6 +37,9 @@ APPLY_ADAM = private_names.member("tensorflow.python.ops.gen_training_ops.resour
 # What that optimizer calls first in each apply_gradients.
 PREPARE_ADAM = private_names.member("tensorflow.python.training.adam.AdamOptimizer._prepare")
 
+# Counts the weights of a loss of tf.losses that are not zero, by which the loss is divided.
+COUNT_LOSSES = private_names.member("tensorflow.python.ops.losses.losses_impl._num_present")
+
 # Assigns to a variable with copies on a replica, where the replicas have to agree on the value.
 UPDATE_ON_REPLICA = private_names.member(
   "tensorflow.python.distribute.values.MirroredVariable._update_replica"

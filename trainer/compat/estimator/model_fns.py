@@ -19,6 +19,7 @@ from trainer.compat.graph_mode import (
   host_rows,
   keras_names,
   layer_updates,
+  loss_counts,
   metric_pairs,
   notes,
   scaffold_init,
@@ -32,7 +33,7 @@ from trainer.tracing import fetched_operations
 
 # Imported for their replacements. They are installed when the first trace begins; a module that the
 # model_fn itself imports first would come too late.
-del keras, layer_updates, small_updates
+del keras, layer_updates, loss_counts, small_updates
 
 ModeKeys = trainer.ModeKeys
 v1 = tf.compat.v1
