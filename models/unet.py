@@ -55,8 +55,9 @@ def model_fn(
       them where there are any.
 
   Returns:
-    The EstimatorSpec of `classification.spec`, for each pixel. "mean_iou" is one more metric: the
-    mean over the classes of intersection over union, of those that occur.
+    The EstimatorSpec of `classification.spec`, for each pixel, without the prediction "logits".
+    "mean_iou" is one more metric: the mean over the classes of intersection over union, of those
+    that occur.
 
   Raises:
     SettingError: the images cannot be halved so often.
@@ -74,6 +75,8 @@ def model_fn(
   spec = classification.spec(
     mode, logits, labels, optimizer, label_smoothing, sample_weight=sample_weight
   )
+  if mode == trainer.ModeKeys.PREDICT:
+    del spec.predictions["logits"]  # as large as the probabilities, for each pixel
   if spec.eval_metrics is None:  # only evaluations have metrics
     return spec
   _, tensors = spec.eval_metrics
