@@ -197,8 +197,7 @@ def main() -> None:
     print(f"Built in {took:.0f} s; /opt/octet has {size / 1e6:,.0f} MB.")
     if image.user in ("", "0", "root"):
       raise RuntimeError("The image's user is root.")
-    home = folder / "home"
-    home.mkdir()
+    home = image.path("")  # the last WORKDIR
     if os.getuid() == 0:
       os.chown(home, int(image.user), int(image.user))
     print(image.run(image.command, home))
