@@ -119,7 +119,8 @@ class Sender:
     wanted = self._rounds_asked
     try:
       self.send()
-    except (trackers.UnreachableError, trackers.RefusedError, errors.OctetError) as error:
+    # A tracker's library may raise anything. A thread that dies would say nothing to the training.
+    except Exception as error:
       self._pause = min(2 * self._pause, _LONGEST_PAUSE)
       if not self._is_silent:
         self._is_silent = True
@@ -128,7 +129,7 @@ class Sender:
           "when it answers again, at the next start of this training, or by: "
           "python -m trainer.tracking %s",
           self._tracker.name,
-          error,
+          errors.first_line(error),
           self._model_dir,
         )
       return

@@ -13,6 +13,7 @@ class Memory:
   """A tracker that keeps all it takes, and answers as long as `answers`."""
 
   name = "Memory"
+  error = trackers.UnreachableError
 
   def __init__(self, folder, answers=True):
     self.record = record.Record(record.path(str(folder), "memory"))
@@ -22,7 +23,7 @@ class Memory:
   def _take(self):
     self.tries += 1
     if not self.answers:
-      raise trackers.UnreachableError("connection refused")
+      raise self.error("connection refused")
 
   def open(self, kinds):
     self._take()
@@ -61,9 +62,11 @@ def test_the_record_knows_what_was_sent_and_the_newest_checkpoint(tmp_path):
   assert (known.sent, known.saved) == ({"train": 20}, 10)
 
 
-def test_without_an_answer_there_is_one_warning_and_all_is_sent_later(tmp_path, caplog):
+@pytest.mark.parametrize("kind", [trackers.UnreachableError, ImportError])
+def test_without_an_answer_there_is_one_warning_and_all_is_sent_later(tmp_path, caplog, kind):
   append(tmp_path, 10)
   tracker = Memory(tmp_path, answers=False)
+  tracker.error = kind
   sending = sender.Sender(tracker, str(tmp_path), seconds=2.0)
   with caplog.at_level(logging.INFO):
     pauses = []
