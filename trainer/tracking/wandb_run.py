@@ -109,17 +109,20 @@ class WandbRun:
     self._run.config.update(values, allow_val_change=True)
 
   def add_files(self, files: Mapping[str, str]) -> None:
-    """Gives wandb the files: those that are one, and folders as artifacts with versions."""
+    """Gives wandb the files as artifacts with versions: each folder, and all single files."""
     import wandb
 
+    # Not Run.save, which links to a file: some of these are gone after this call.
+    single = wandb.Artifact(f"files-{self.record.id}", type="files")
     for name, path in files.items():
-      if os.path.isdir(path):
-        kind = name.partition("/")[0]
-        artifact = wandb.Artifact(f"{kind}-{self.record.id}", type=kind)
-        artifact.add_dir(path)
-        self._run.log_artifact(artifact)
-      else:
-        self._run.save(path, base_path=os.path.dirname(path), policy="now")
+      if not os.path.isdir(path):
+        single.add_file(path, name)
+        continue
+      kind = name.partition("/")[0]
+      folder = wandb.Artifact(f"{kind}-{self.record.id}", type=kind)
+      folder.add_dir(path)
+      self._run.log_artifact(folder)
+    self._run.log_artifact(single)
 
   def close(self, status: str) -> None:
     """Notes how the training ended. wandb's own process sends the rest."""
