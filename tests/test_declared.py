@@ -32,7 +32,11 @@ EXTRAS = {
   "benchmarks/exports.py": ["onnx", "openvino"],
 }
 # Where they are not installed.
-NAMES = {"googleapiclient": "google-api-python-client", "mlflow": "mlflow-skinny"}
+NAMES = {
+  "googleapiclient": "google-api-python-client",
+  "mlflow": "mlflow-skinny",
+  "pynvml": "nvidia-ml-py",
+}
 OWN = {"trainer", "models", "input_pipelines", "benchmarks", "tests"}
 CAPPED = ("tensorflow-cpu", "tensorflow", "keras", "gin-config", "tensorboard")
 
