@@ -190,3 +190,33 @@ def test_a_model_that_lies_in_a_file_is_loaded_by_the_program():
     tf.keras.estimator.model_to_estimator(keras_model_path="model.h5")
   with pytest.raises(ValueError, match="needs keras_model"):
     tf.keras.estimator.model_to_estimator()
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:2"])
+def test_a_model_fn_that_is_called_twice_has_the_slots_of_two_trainings(tmp_path, device):
+  base = tf.estimator.LinearClassifier([tf.feature_column.numeric_column("x")])
+
+  def model_fn(features, labels, mode, config):
+    calls = []
+    for _ in range(2):
+      with tf.compat.v1.variable_scope(
+        tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE, auxiliary_name_scope=False
+      ):
+        calls.append(base._call_model_fn(features, labels, mode, config))
+    optimizer = tf.compat.v1.train.AdagradOptimizer(0.1)
+    loss = calls[0].loss + calls[1].loss
+    return calls[0]._replace(
+      loss=loss, train_op=optimizer.minimize(loss, tf.compat.v1.train.get_global_step())
+    )
+
+  def input_fn():
+    data = tf.data.Dataset.from_tensors(({"x": [[1.0], [2.0]]}, [0, 1]))
+    return data.repeat()
+
+  config = tf.estimator.RunConfig(model_dir=str(tmp_path), device=device)
+  estimator = tf.estimator.Estimator(model_fn, config=config)
+  estimator.train(input_fn, max_steps=1)
+  names = estimator.get_variable_names()
+  for scope in ("training", "training_1"):
+    assert f"{scope}/Ftrl/linear/linear_model/x/weights/accumulator" in names
+  assert not [name for name in names if name.endswith("accumulator_1")]

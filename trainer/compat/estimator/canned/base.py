@@ -35,6 +35,7 @@ class Face:
     minimizer: as `minimizer`.
     tells_mean: whether a training writes average_loss, too, where the loss is a sum.
     dnn_rate: the learning rate of an optimizer that is named for a DNN; None for its own default.
+    scope: makes the scope of a model's optimizers.
   """
 
   reduction: str
@@ -43,6 +44,7 @@ class Face:
   minimizer: Callable[..., Callable[[tf.Tensor], Any]]
   tells_mean: bool
   dnn_rate: float | None
+  scope: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
 
   def optimizer(self, given: Any, rate: float | None) -> Any:
     """An optimizer from one, its name, or a function that makes one."""
@@ -89,7 +91,8 @@ class Canned(Estimator):
       def train_op_fn(loss: tf.Tensor) -> Any:
         if self.face.tells_mean and head.loss_reduction == heads.SUM:
           _tell_mean(loss, head.weight(labels, features), scope)
-        with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
+        updates = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
+        with self.face.scope(), tf.control_dependencies(updates):
           return minimize(loss)
 
       return head.create_estimator_spec(features, mode, logits, labels, train_op_fn=train_op_fn)

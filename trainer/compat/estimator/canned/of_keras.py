@@ -37,8 +37,7 @@ def _minimizer(
     if counts:
       optimizer.iterations = v1.train.get_global_step()
     variables = v1.trainable_variables(of) if of else v1.trainable_variables()
-    with v1.name_scope("training/"):
-      return optimizer.minimize(loss, variables)
+    return optimizer.minimize(loss, variables)
 
   return minimize
 
@@ -53,6 +52,8 @@ _FACE = Face(
   minimizer=_minimizer,
   tells_mean=False,
   dnn_rate=None,
+  # A wrapper that calls a model_fn twice has slots in `training` and in `training_1`.
+  scope=functools.partial(v1.name_scope, "training"),
 )
 
 
