@@ -18,7 +18,6 @@ process, without Octet, has run it with the same results, see `outputs.verificat
 
 import contextlib
 import dataclasses
-import math
 import os
 import tempfile
 import time
@@ -342,11 +341,13 @@ def _sizes(model, folder):
   """Returns what octet.json has under "sizes"."""
   store = model.program.store
   counts = {
-    name: math.prod(each.shape) for name, each in store.variables.items() if name != "global_step"
+    name: each.shape.num_elements()
+    for name, each in store.variables.items()
+    if name != "global_step"
   }
   return {
     "parameters": sum(counts.values()),
-    "trainable": sum(math.prod(each.shape) for each in store.trainable_variables()),
+    "trainable": sum(each.shape.num_elements() for each in store.trainable_variables()),
     "variables": len(counts),
     "bytes": sum(
       count * tf.as_dtype(store.variables[name].dtype).size for name, count in counts.items()
