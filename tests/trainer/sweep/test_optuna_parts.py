@@ -127,5 +127,5 @@ def test_samplers_look_for_trials_that_keep_the_constraints(name):
     optuna_parts.set_constraints(trial, {"x <= 0.25": x - 0.25})
     study.tell(trial, -x)
   late = [trial.params["x"] for trial in study.trials[32:]]
-  # "gp" comes close to the bound from both sides.
-  assert sum(x <= 0.26 for x in late) >= 8
+  # "gp" ends within 1e-4 of the bound, on either side of it.
+  assert sum(x <= 0.2501 for x in late) >= 8
