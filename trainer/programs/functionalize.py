@@ -184,7 +184,11 @@ class Functionalized:
     if operation.type == "Identity":
       return inputs
     if rule is None:
-      raise ImpureError(operation, "uses a variable in a way that preflight cannot make pure.")
+      raise ImpureError(
+        operation,
+        "uses a variable in a way that programs for XLA devices do not have: read the variable, or "
+        "call its assign, assign_add or assign_sub.",
+      )
     now = [state[value.index] if isinstance(value, _Handle) else value for value in inputs]
     names = [argument.name for argument in operation.op_def.input_arg]
     attributes = {name: operation.get_attr(name) for name in rule.attributes}
@@ -223,7 +227,11 @@ class Functionalized:
     # `_class` colocates with an operation that may not be in the new graph.
     attributes.pop("_class", None)
     if any(_function_names(value) for value in attributes.values()):
-      raise ImpureError(operation, "calls a function in a way that preflight cannot make pure.")
+      raise ImpureError(
+        operation,
+        "calls a function in a way that programs for XLA devices do not have: call the function "
+        "directly, or through tf.cond, tf.switch_case or tf.while_loop.",
+      )
     # compute_device=False: device functions of the surrounding graph would pin the copy.
     copy = tf.compat.v1.get_default_graph().create_op(
       operation.type,
