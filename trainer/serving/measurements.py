@@ -28,32 +28,34 @@ class Measurements:
     import prometheus_client as prometheus
 
     # Not the library's global registry: a process may have several servers, as the tests do.
-    self._registry = prometheus.CollectorRegistry()
-    into = {"registry": self._registry}
+    self._registry = registry = prometheus.CollectorRegistry()
     self._requests = prometheus.Counter(
-      "octet_requests", "Answered requests.", ["model", "verb", "code"], **into
+      "octet_requests", "Answered requests.", ["model", "verb", "code"], registry=registry
     )
     self._seconds = prometheus.Histogram(
       "octet_request_seconds",
       "Seconds from the headers of a request to its answer.",
       ["model"],
       buckets=_SECONDS,
-      **into,
+      registry=registry,
     )
     self._examples = prometheus.Histogram(
       "octet_batch_examples",
       "Examples in a call of the model.",
       ["model"],
       buckets=_EXAMPLES,
-      **into,
+      registry=registry,
     )
     self._versions = prometheus.Gauge(
-      "octet_model_version", "The loaded version.", ["model"], **into
+      "octet_model_version", "The loaded version.", ["model"], registry=registry
     )
     self._reload_failures = prometheus.Counter(
-      "octet_reload_failures", "Newer exports that could not be loaded.", ["model"], **into
+      "octet_reload_failures",
+      "Newer exports that could not be loaded.",
+      ["model"],
+      registry=registry,
     )
-    prometheus.ProcessCollector(**into)
+    prometheus.ProcessCollector(registry=registry)
     for model in models:
       for metric in (self._seconds, self._examples, self._reload_failures):
         metric.labels(model)  # a series that begins at its first event hides that event from rate()
