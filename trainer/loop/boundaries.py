@@ -135,8 +135,7 @@ class Boundaries:
       stop = self._save(result.step) or stop
 
     # 5. Signals: Ctrl-C, or SIGTERM before the machine goes away. A checkpoint for a signal alone
-    # is    not evaluated: time is short, and an undisturbed training would not have this
-    # checkpoint.
+    #    is not evaluated: time is short, and an undisturbed training would not have it.
     if asked := workers.total(self.watch.request):
       if self._saved_at != result.step:
         self._save(result.step, is_due=False)

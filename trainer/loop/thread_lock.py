@@ -5,9 +5,8 @@
       ...  # another thread waits here
 
 No thread waits for a training. A training may take days, and one of its hooks may wait for the
-other
-thread: both would then wait forever. Holding the lock during a training is therefore an error with
-a remedy.
+other thread: both would then wait forever. Holding the lock during a training is therefore an error
+with a remedy.
 """
 
 import contextlib
