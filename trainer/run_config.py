@@ -223,7 +223,7 @@ class RunConfig:
       input_fn declares the number of examples of each class. See `trainer.inputs.weights`.
     weight_column: the feature with the weight of each example in training and evaluation; the model
       does not get this feature. "": no feature.
-    cpu_kernels: whether Keras's Adam, BatchNormalization and dropout use faster versions on CPUs
+    cpu_kernels: whether CPUs use faster Adam, BatchNormalization, dropout and Conv2D than Keras has
       (see `trainer.tracing.cpu_kernels`). True: on every CPU device. False: never. None: on `cpu`,
       but not on `cpu:8`, which rehearses a TPU's arithmetic with Keras's own operations. GPUs, TPUs
       and programs of XLA never use them. The faster versions round differently and draw other

@@ -1,11 +1,12 @@
-"""Faster CPU versions of Keras's Adam, BatchNormalization and dropout: fewer passes over memory.
+"""Faster CPU versions of Keras's Adam, BatchNormalization, dropout and small convolutions.
 
-Keras computes these with many small operations, and each one reads and writes the whole tensor. On
-a TPU XLA fuses the passes. On GPUs nothing was measured. `RunConfig.cpu_kernels` turns them on and
+Keras computes the first three with many small operations, and each one reads and writes the whole
+tensor. On a TPU XLA fuses the passes. For convolutions, see `convolution`. On GPUs nothing was
+measured. `RunConfig.cpu_kernels` turns them on and
 off. A SavedModel is always written with Keras's own operations.
 """
 
-from trainer.tracing.cpu_kernels import adam, batch_norm, dropout
+from trainer.tracing.cpu_kernels import adam, batch_norm, convolution, dropout
 from trainer.tracing.cpu_kernels.switch import use
 
-__all__ = ["adam", "batch_norm", "dropout", "use"]
+__all__ = ["adam", "batch_norm", "convolution", "dropout", "use"]

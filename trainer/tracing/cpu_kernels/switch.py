@@ -9,5 +9,5 @@ is_on = contextvars.ContextVar("Keras's operations for CPUs are replaced", defau
 
 
 def use() -> contextlib.AbstractContextManager[None]:
-  """Returns a context in which this package replaces Keras's Adam, BatchNormalization, dropout."""
+  """Returns a context in which this package replaces Keras's operations."""
   return patches.set_context(is_on, True)
