@@ -510,3 +510,121 @@ def test_other_names_of_the_same(name, is_what):
   import trainer.compat.v1 as tf
 
   assert operator.attrgetter(name)(tf) is operator.attrgetter(is_what)(tf)
+
+
+# ------------------------------------------------------------------ names from other files
+
+
+def absent_names_of(folder, texts):
+  """The absent names of files that are written into a folder, by their paths without `.py`."""
+  for name, text in texts.items():
+    path = folder / f"{name}.py"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(textwrap.dedent(text))
+  rows = rows_of(*source.files([str(folder)]))
+  return {row["name"] for row in rows if row["status"] == verdicts.ABSENT}
+
+
+@pytest.mark.parametrize(
+  "text",
+  [
+    "from utils import *\ntf.gone",
+    "from utils import tf\ntf.gone",
+    "from utils import tf as t\nt.gone",
+    "import utils\nutils.tf.gone",
+    "import utils as u\nu.tf.gone",
+    "from package import tf\ntf.gone",
+    "from package import *\ntf.gone",
+    "import package\npackage.inner.tf.gone",
+    "import package.inner\npackage.inner.tf.gone",
+    "from package import inner\ninner.tf.gone",
+    "from folder import other\nother.tf.gone",
+    "import folder.other\nfolder.other.tf.gone",
+    "from again import tf\ntf.gone",
+  ],
+)
+def test_names_of_tensorflow_that_come_from_other_files_are_found(tmp_path, text):
+  texts = {
+    "utils": "import tensorflow as tf\n",
+    "package/__init__": "from .inner import tf\n",
+    "package/inner": "from utils import *\n",
+    "folder/other": "import tensorflow as tf\n",
+    "again": "from package import *\n",
+    "program": text,
+  }
+  assert absent_names_of(tmp_path, texts) == {"gone"}
+
+
+@pytest.mark.parametrize(
+  ("text", "absent"),
+  [
+    ("from tensorflow import *\nplaceholder(float32)\ngone", {"gone"}),
+    ("from tensorflow import *\ncontrib.learn.Estimator", {"contrib.learn.Estimator"}),
+    ("from tensorflow.contrib.layers import *\nfully_connected\ngone", {"contrib.layers.gone"}),
+    ("from tensorflow.keras.layers import *\nDense(3)\ngone", {"tensorflow.keras.layers.gone"}),
+    ("from tensorflow import *\nfrom numpy import *\nfrom os import *\narray, gone", set()),
+    ("from stars import *\nplaceholder, known\ngone", {"gone"}),
+  ],
+)
+def test_bare_names_of_a_star_are_names_of_its_module(tmp_path, text, absent):
+  stars = "from tensorflow import *\nknown = 1\n"
+  assert absent_names_of(tmp_path, {"stars": stars, "program": text}) == absent
+
+
+@pytest.mark.parametrize(
+  ("text", "absent"),
+  [
+    ("def f():\n  layers = tf.contrib.layers\n  layers.gone", {"contrib.layers.gone"}),
+    ("if x:\n  layers = tf.contrib.layers\nlayers.gone", {"contrib.layers.gone"}),
+    ("layers = tf.layers\ndef f(layers):\n  layers.append", set()),
+    ("layers = tf.layers\ndef f():\n  layers = []\n  layers.append", set()),
+    ("layers = tf.layers\ndef f(x=layers.gone):\n  layers = []", {"layers.gone"}),
+    ("def f(tf):\n  tf.gone", {"gone"}),
+    (
+      "class A:\n  def f(self):\n    self.l = tf.layers\n  def g(self): self.l.gone",
+      {"layers.gone"},
+    ),
+    ("class A:\n  def f(self):\n    self.l = tf.layers\n    self.l = []\n    self.l.append", set()),
+    ("getattr(tf.train, 'gone')", {"train.gone"}),
+    ("getattr(tf.train, 'gone', None)", set()),
+    ("m = importlib.import_module('tensorflow.contrib.gone')", {"tensorflow.contrib.gone"}),
+    ("t = __import__('tensorflow')\nt.Session", {"tensorflow.Session"}),
+  ],
+)
+def test_names_that_assignments_bind_are_followed(tmp_path, text, absent):
+  assert absent_names_of(tmp_path, {"program": f"import tensorflow as tf\n{text}\n"}) == absent
+
+
+def test_a_star_of_a_module_takes_its_names():
+  text = "from tensorflow.contrib.layers import *\n"
+  assert changed(text) == "from trainer.compat.v1.contrib.layers import *\n"
+  found = {}
+  exec(changed(text), found)
+  assert found["fully_connected"].__module__.startswith("trainer.compat")
+  assert "tf" not in found
+  exec("from trainer.compat.v2 import *", found)
+  assert found["estimator"].__name__ == "trainer.compat.v2.estimator"
+
+
+def test_a_program_that_was_changed_is_still_judged(tmp_path, run_command):
+  path = write(
+    tmp_path, "import tensorflow as tf\nfrom tensorflow.compat import v2\ntf.gone, v2.also\n"
+  )
+  assert run_command("--write", path).returncode == 1
+  text = path.read_text()
+  again = run_command("--write", path)
+  assert again.returncode == 1
+  assert "absent  tf.gone" in again.stdout
+  assert "absent  tf.also" in again.stdout
+  assert path.read_text() == text
+
+
+def test_a_package_that_is_not_there_is_no_fine_program(tmp_path, run_command):
+  (tmp_path / "own").mkdir()
+  (tmp_path / "own" / "file.py").touch()
+  text = "import tensorflow as tf\nimport os, numpy, no_such_package.x\nfrom own import file\n"
+  path = write(tmp_path, text + "try:\n  import not_needed\nexcept ImportError:\n  pass\n")
+  done = run_command(tmp_path)
+  assert done.returncode == 1
+  said = f"missing no_such_package is neither installed here nor among the files: {path}:2\n"
+  assert done.stdout.endswith(said)

@@ -3,8 +3,9 @@
 Reads the Python files, without running them, and prints the changes of their imports as a diff,
 whether each program means names of TensorFlow 1 or 2 by a plain `tensorflow`, and each name that
 they use: whether it is TensorFlow's own, comes from trainer.compat, or cannot work. --run imports
-each module, in a process of its own. Leaves with 1 where a name cannot work, where it cannot tell
-which names a program means, where a file is no Python 3, and where an import fails that was tried.
+each module, in a process of its own. Exits with 1 if a name cannot work, if the command cannot tell
+which names a program means, if a file is not Python 3, if a package is not installed, or if an
+import fails under --run.
 """
 
 import os
@@ -32,7 +33,7 @@ _API = flags.DEFINE_enum(
 
 
 def main(argv: list[str]) -> None:
-  from trainer.compat.scan import apis, imports, report, source, trial, verdicts
+  from trainer.compat.scan import apis, exports, imports, report, source, trial, verdicts
 
   if len(argv) < 2:
     raise errors.SettingError(
@@ -48,7 +49,9 @@ def main(argv: list[str]) -> None:
     path, why = next(iter(unread.items()))
     raise errors.SettingError(f"{path} cannot be read as Python 3: {why}")
   programs = apis.programs(sources, _API.value)
+  sources = [one for program in programs for one in program.sources]
   found = report.rows(programs)
+  missing = exports.missing(sources)
   diffs = [report.diff(one, program.api) for program in programs for one in program.sources]
   if _RUN.value and any(diffs) and not _WRITE.value:
     raise errors.SettingError("--run imports what lies on the disk: give --write, too.")
@@ -60,16 +63,17 @@ def main(argv: list[str]) -> None:
           one.path.write_text(changed)
   failed = trial.failures(sources, argv[1:]) if _RUN.value else {}
   if _JSON.value:
-    told = report.as_json(programs, found, unread, failed) + "\n"
+    told = report.as_json(programs, found, unread, failed, missing) + "\n"
   else:
     lines = [f"unread  {path}: not Python 3, not changed. {why}" for path, why in unread.items()]
     lines += [*report.choices(programs), report.table(found), *report.own_trainers(programs)]
+    lines += [*report.not_installed(missing)]
     lines += [f"failed  {path}: its import raises {why}" for path, why in failed.items()]
     told = "".join(diffs) + "".join(f"{line}\n" for line in lines)
   _tell(told)
   is_unsure = any(program.api is None for program in programs)
   is_absent = any(row["status"] == verdicts.ABSENT for row in found)
-  sys.exit(bool(unread) or is_unsure or is_absent or bool(failed))
+  sys.exit(any([unread, is_unsure, is_absent, missing, failed]))
 
 
 def _tell(text: str) -> None:

@@ -129,6 +129,8 @@ def value(module: str, name: str) -> Any:
   names = table[public] if public in table else Names()
   if name in names.constants:
     return names.constants[name]
+  if name == "__all__":  # of `from trainer.compat.v1 import *`
+    return [one for one in names_of(module) if not one.startswith("_") and _has(module, one)]
   full = f"{public}.{name}".lstrip(".")
   if name in names.homes:
     try:
@@ -147,6 +149,14 @@ def value(module: str, name: str) -> Any:
       if found is not _MISSING:
         return found
   raise absent.AbsentNameError(full, package=package)
+
+
+def _has(module: str, name: str) -> bool:
+  try:
+    value(module, name)
+  except AttributeError:
+    return name in vars(sys.modules[module])
+  return True
 
 
 def names_of(module: str) -> list[str]:

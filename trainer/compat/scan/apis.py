@@ -9,13 +9,12 @@ import dataclasses
 import functools
 import importlib
 import inspect
-import pathlib
 import types
 from collections.abc import Sequence
 from typing import Any
 
+from trainer.compat.scan import exports, verdicts
 from trainer.compat.scan import source as source_lib
-from trainer.compat.scan import verdicts
 from trainer.compat.scan.source import PLAIN, V1, V2
 
 # Names that both have, and whose call without further arguments computes otherwise: an entry is
@@ -84,7 +83,7 @@ def programs(sources: Sequence[source_lib.Source], given: str | None = None) -> 
     given: V1 or V2, for all of them; None to find out.
   """
   found = []
-  for group in _groups(sources):
+  for group in _groups(exports.linked(sources)):
     evidence = tuple(one for source in group for one in _evidence(source))
     if any(one.api == V1 for one in evidence):
       evidence = tuple(one for one in evidence if not one.is_weak)
@@ -201,25 +200,10 @@ def _groups(sources: Sequence[source_lib.Source]) -> list[list[source_lib.Source
   by_path = {source.path.resolve(): source for source in sources}
   group_of = {path: {path} for path in by_path}
   for path, source in by_path.items():
-    for other in {found for one in source.modules if (found := _path(path, one, by_path))}:
+    for other in {found for one in source.taken for found in exports.files_of(path, one, by_path)}:
       if group_of[other] is not group_of[path]:
         group_of[path] |= group_of[other]
         for each in group_of[other]:
           group_of[each] = group_of[path]
   groups = {id(group): group for group in group_of.values()}.values()
   return [[by_path[path] for path in by_path if path in group] for group in groups]
-
-
-def _path(
-  importer: pathlib.Path, module: tuple[int, str], known: dict[pathlib.Path, Any]
-) -> pathlib.Path | None:
-  """Which of the known files a module is, as one that a file imports."""
-  dots, name = module
-  parts = name.split(".") if name else []
-  folders = [importer.parents[dots - 1]] if dots else list(importer.parents)
-  for folder in folders:
-    place = folder.joinpath(*parts)
-    for path in (place.with_suffix(".py"), place / "__init__.py") if parts else ():
-      if path in known and path != importer:
-        return path
-  return None

@@ -21,7 +21,8 @@ def changed(source: source_lib.Source, api: str | None = source_lib.V1) -> str:
   if api is None:
     return source.text
   lines = source.text.splitlines(keepends=True)
-  statements = {id(one.node): one.node for one in source.imports}
+  to_change = [one for one in source.imports if not one.module.startswith("trainer")]
+  statements = {id(one.node): one.node for one in to_change}
   for node in sorted(statements.values(), key=lambda node: -node.lineno):
     new = _statement(node, {one.bound: one.api for one in source.imports if one.api}, api)
     if new is None:
@@ -84,7 +85,8 @@ def _import_from(node: ast.ImportFrom, package: Callable[[str, str], str], api: 
     if node.level or target is None:
       lines.append(_unchanged(node, alias))
     elif alias.name == "*":
-      lines.append(f"from {package(own, '')} import *")
+      module = f"{package(own, '')}.{target}".removesuffix("*").rstrip(".")
+      lines.append(f"from {module} import *")
     elif not target:  # from tensorflow.compat import v1
       lines.append(f"import {package(own, bound)} as {bound}")
     else:

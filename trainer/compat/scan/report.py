@@ -120,6 +120,13 @@ def own_trainers(programs: list[Program]) -> Iterator[str]:
     )
 
 
+def not_installed(missing: dict[str, list[str]]) -> Iterator[str]:
+  """A line for each package of exports.missing."""
+  for package, places in missing.items():
+    shown = ", ".join(places[:_PLACES]) + (f", ... ({len(places)})" if places[_PLACES:] else "")
+    yield f"missing {package} is neither installed here nor among the files: {shown}"
+
+
 def table(found: list[dict[str, object]]) -> str:
   """The rows as text."""
   lines = []
@@ -147,13 +154,15 @@ def as_json(
   found: list[dict[str, object]],
   unread: dict[str, str],
   failed: dict[str, str],
+  missing: dict[str, list[str]],
 ) -> str:
   """All as JSON: {"programs": [...], "names": [...], "diffs": {path: diff}, "unread": {path: why},
-  "own_trainers": [...], "failed": {path: why}}.
+  "own_trainers": [...], "failed": {path: why}, "missing": {package: [place, ...]}}.
 
   Args:
     unread: by path, why a file could not be read.
     failed: by path, why an import failed that was tried.
+    missing: as exports.missing returns it.
   """
   told = [
     {
@@ -171,4 +180,5 @@ def as_json(
     if (text := diff(source, program.api))
   }
   whole = {"programs": told, "names": found, "diffs": diffs, "unread": unread, "failed": failed}
-  return json.dumps(whole | {"own_trainers": [*own_trainers(programs)]}, indent=1)
+  whole |= {"own_trainers": [*own_trainers(programs)], "missing": missing}
+  return json.dumps(whole, indent=1)

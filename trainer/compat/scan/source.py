@@ -5,12 +5,8 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator
 
-# Which package of trainer.compat has a name: that of TensorFlow 1, that of TensorFlow 2, or the one
-# that the program means by a plain `tensorflow`.
-V1, V2, PLAIN = "v1", "v2", ""
-
-# A name inside of TensorFlow that an import keeps: `tensorflow.python.framework.ops`.
-INSIDE = "tensorflow"
+from trainer.compat.scan import uses as uses_lib
+from trainer.compat.scan.uses import INSIDE, PLAIN, V1, V2, Bound, Use
 
 # Modules whose names trainer.compat has: (the name that they have there, of which package). The
 # longest that fits is taken.
@@ -29,6 +25,9 @@ ROOTS = {
   "gin": ("gin", V1),
   "gin.tf": ("gin", V1),
   "tensorflow.python.tpu.tpu_function": ("tpu_function", V1),
+  # A program whose imports were changed before.
+  "trainer.compat.v1": ("", V1),
+  "trainer.compat.v2": ("", V2),
 }
 
 # Modules inside of tf.estimator whose names are those of another one here.
@@ -105,28 +104,24 @@ class Import:
 
 
 @dataclasses.dataclass(frozen=True)
-class Use:
-  """A name of TensorFlow that a file uses.
+class Taken:
+  """A name that a file imports from a module: `from ..module import name as bound`.
 
   Attributes:
-    name: as trainer.compat has it: `layers.dense`, `estimator.ModeKeys.TRAIN`.
-    line: where.
-    api: the package that has it: V1, V2, or PLAIN; INSIDE for a whole name of TensorFlow itself.
-    of_plain: whether it is a name of TensorFlow 1 or 2 that is asked of a plain `tf`:
-      `tf.compat.v1.layers.dense`.
-    positional: how many arguments without a name it is called with; -1 where it is not called, or
-      with a `*`.
-    keywords: the names of the arguments that it is called with.
-    optimizers: names of TensorFlow in the arguments whose name ends in "optimizer".
+    dots: the dots before the module's name.
+    module: its dotted name.
+    name: the name in the module; "" for `import module`.
+    bound: the name in the file.
+    line: the statement's line.
+    is_guarded: whether the file handles a failure of this import.
   """
 
+  dots: int
+  module: str
   name: str
+  bound: str
   line: int
-  api: str = V1
-  of_plain: bool = False
-  positional: int = -1
-  keywords: tuple[str, ...] = ()
-  optimizers: tuple[str, ...] = ()
+  is_guarded: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,16 +129,19 @@ class Source:
   """A file that was read.
 
   Attributes:
-    path, text: where it is, and what is in it.
+    path, text, tree: the file, its text and syntax tree.
     imports, uses: what it imports and uses of TensorFlow.
-    modules: what it imports, as (dots in front, dotted name), each also with what comes from it.
+    bound: what its import statements bind to names of TensorFlow.
+    taken: the names that it imports from any module.
   """
 
   path: pathlib.Path
   text: str
   imports: list[Import]
   uses: list[Use]
-  modules: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+  tree: ast.Module = dataclasses.field(default_factory=lambda: ast.Module([], []), repr=False)
+  bound: Bound = dataclasses.field(default_factory=dict)
+  taken: list[Taken] = dataclasses.field(default_factory=list)
 
   @property
   def is_script(self) -> bool:
@@ -183,22 +181,20 @@ def read(path: pathlib.Path) -> Source:
   tree = ast.parse(text, str(path))
   with_gin = _uses_old_gin(tree)
   imports = [found for node in ast.walk(tree) for found in _imports(node, with_gin)]
-  bound: dict[str, tuple[str, str]] = {}
+  bound: Bound = {}
   for one in imports:
     # `try: import tensorflow.compat.v1 as tf`, `except: import tensorflow as tf` is v1.
     if one.target is not None and (one.bound not in bound or one.api != PLAIN):
       bound[one.bound] = one.target, one.api
-  for node in tree.body:
-    bound |= _alias(node, bound)
-  kept = [one for one in imports if one.target is None and one.module.startswith("tensorflow.")]
   guarded = _guarded(tree)
-  # What is left out of `bound` may be absent: the program says what to do then.
-  bound |= {one.bound: (one.full, INSIDE) for one in kept if id(one.node) not in guarded}
-  uses = sorted(
-    {*_uses(tree, bound), *_imported(kept, bound)}, key=lambda use: (use.line, use.name)
-  )
-  modules = [found for node in ast.walk(tree) for found in _modules(node)]
-  return Source(path, text, imports, uses, modules)
+  kept = [one for one in imports if one.target is None and one.module.startswith("tensorflow.")]
+  # The program handles the absence of a guarded import, so `bound` leaves it out.
+  kept = [one for one in kept if id(one.node) not in guarded]
+  bound |= {one.bound: (one.full, INSIDE) for one in kept}
+  bound.pop("*", None)
+  taken = [found for node in ast.walk(tree) for found in _taken(node, guarded)]
+  own = {Use(one.full, one.node.lineno, INSIDE) for one in kept if one.name != "*"}
+  return Source(path, text, imports, uses_lib.found(tree, bound, own), tree, bound, taken)
 
 
 def _guarded(tree: ast.AST) -> set[int]:
@@ -207,39 +203,23 @@ def _guarded(tree: ast.AST) -> set[int]:
   return {id(inner) for one in tries for each in one.body for inner in ast.walk(each)}
 
 
-def _imported(kept: list[Import], bound: dict[str, tuple[str, str]]) -> Iterator[Use]:
-  """What import statements themselves need of TensorFlow."""
-  for one in kept:
-    if bound.get(one.bound) == (one.full, INSIDE) and one.name != "*":
-      yield Use(one.full, one.node.lineno, INSIDE)
-
-
-def _alias(node: ast.stmt, bound: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
-  """What `v1 = tf.compat.v1` binds; {} for another statement."""
-  if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)):
-    return {}
-  chain = _chain(node.value)
-  if len(chain) < 2 or chain[0] not in bound or len(node.targets) > 1:
-    return {}
-  target, api = bound[chain[0]]
-  return {node.targets[0].id: (".".join(filter(None, [target, *chain[1:]])), api)}
-
-
-def _modules(node: ast.AST) -> Iterator[tuple[int, str]]:
+def _taken(node: ast.AST, guarded: set[int]) -> Iterator[Taken]:
   if isinstance(node, ast.Import):
-    yield from ((0, alias.name) for alias in node.names)
+    for alias in node.names:
+      bound = alias.asname or alias.name
+      yield Taken(0, alias.name, "", bound, node.lineno, id(node) in guarded)
   elif isinstance(node, ast.ImportFrom):
-    yield node.level, node.module or ""
-    yield from (
-      (node.level, f"{node.module}.{alias.name}" if node.module else alias.name)
-      for alias in node.names
-    )
+    for alias in node.names:
+      bound = alias.asname or alias.name
+      yield Taken(
+        node.level, node.module or "", alias.name, bound, node.lineno, id(node) in guarded
+      )
 
 
 def _is_of_tensorflow(module: str) -> bool:
-  return module.split(".")[0] in {root.split(".")[0] for root in (*ROOTS, *KEPT)} - {"gin"} or (
-    module in ("gin.tf",) or module.startswith("gin.tf.")
-  )
+  roots = {root.split(".")[0] for root in (*ROOTS, *KEPT)} - {"gin", "trainer"}
+  deeper = ("gin.tf", "trainer.compat.v1", "trainer.compat.v2")
+  return module.split(".")[0] in roots or any(f"{module}.".startswith(f"{one}.") for one in deeper)
 
 
 def _uses_old_gin(tree: ast.AST) -> bool:
@@ -259,57 +239,7 @@ def _imports(node: ast.AST, with_gin: bool = False) -> Iterator[Import]:
   elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
     for alias in node.names:
       of_gin = node.module == "gin" and (with_gin or alias.name == "tf")
-      if _is_of_tensorflow(node.module) or of_gin:
+      if (
+        _is_of_tensorflow(node.module) or _is_of_tensorflow(f"{node.module}.{alias.name}") or of_gin
+      ):
         yield Import(alias.asname or alias.name, node.module, alias.name, node)
-
-
-def _uses(tree: ast.AST, bound: dict[str, tuple[str, str]]) -> Iterator[Use]:
-  """Chains of attributes that begin with a bound name, each as long as it is."""
-  inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-  calls = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
-  for node in ast.walk(tree):
-    # `tf.estimator.Estimator.hook = f` gives a name, and asks for none.
-    is_read = isinstance(getattr(node, "ctx", None), ast.Load)
-    if isinstance(node, ast.Attribute | ast.Name) and is_read and id(node) not in inner:
-      name, api, of_plain = _resolved(node, bound)
-      if name:
-        called = _call(calls.get(id(node)), bound)
-        yield Use(name, node.lineno, api, of_plain, *called)
-
-
-def _resolved(node: ast.AST, bound: dict[str, tuple[str, str]]) -> tuple[str, str, bool]:
-  """(name, api, of_plain) of a chain of attributes, as Use has them; name is "" for none."""
-  chain = _chain(node)
-  if not chain or chain[0] not in bound:
-    return "", PLAIN, False
-  target, api = bound[chain[0]]
-  parts = [part for part in target.split(".") if part] + chain[1:]
-  if parts[:1] == ["compat"] and parts[1:2] in ([V1], [V2]):
-    return ".".join(parts[2:]), parts[1], api == PLAIN
-  return ".".join(parts), api, False
-
-
-def _call(
-  node: ast.Call | None, bound: dict[str, tuple[str, str]]
-) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
-  """(positional, keywords, optimizers) of a call, as Use has them."""
-  if node is None:
-    return -1, (), ()
-  optimizers = {
-    _resolved(inside, bound)[0]
-    for keyword in node.keywords
-    if (keyword.arg or "").endswith("optimizer")
-    for inside in ast.walk(keyword.value)
-  }
-  starred = any(isinstance(one, ast.Starred) for one in node.args)
-  keywords = tuple(sorted(k.arg for k in node.keywords if k.arg))
-  return -1 if starred else len(node.args), keywords, tuple(sorted(optimizers - {""}))
-
-
-def _chain(node: ast.AST) -> list[str]:
-  """["tf", "layers", "dense"] of `tf.layers.dense`; [] of anything else."""
-  names: list[str] = []
-  while isinstance(node, ast.Attribute):
-    names.append(node.attr)
-    node = node.value
-  return [node.id, *reversed(names)] if isinstance(node, ast.Name) else []

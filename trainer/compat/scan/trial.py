@@ -46,9 +46,7 @@ def failures(
   """
   found = {}
   for source in sources:
-    # Of a program that was changed before, no import is one of TensorFlow.
-    is_meant = source.imports or "trainer.compat" in source.text
-    if is_meant and (why := _why_not(source.path.absolute(), roots, run)):
+    if (source.imports or source.uses) and (why := _why_not(source.path.absolute(), roots, run)):
       found[str(source.path)] = why
   return found
 
