@@ -1,6 +1,6 @@
-"""Programs written for TensorFlow 1 and 2.15 that use Estimator or TPUEstimator.
+"""Programs written for the Estimators or TPUEstimators of TensorFlow 1 and 2.15.
 
-`trainer.compat.v1` takes the place of `import tensorflow as tf` in such a program, and
-`python -m trainer.compat PATH...` says what a program uses and changes its imports. See
+In such a program, `trainer.compat.v1` replaces `import tensorflow as tf`.
+`python -m trainer.compat PATH...` reports what a program uses, and changes its imports. See
 docs/migrate_from_tpuestimator.md.
 """

@@ -1,11 +1,10 @@
-"""python -m trainer.compat PATH...: what programs for TensorFlow 1 and 2.15 need to run on Octet.
+"""python -m trainer.compat PATH...: checks whether programs for TensorFlow 1 and 2.15 run on Octet.
 
-Reads the Python files, without running them, and prints the changes of their imports as a diff,
-whether each program means names of TensorFlow 1 or 2 by a plain `tensorflow`, and each name that
-they use: whether it is TensorFlow's own, comes from trainer.compat, or cannot work. --run imports
-each module, in a process of its own. Exits with 1 if a name cannot work, if the command cannot tell
-which names a program means, if a file is not Python 3, if a package is not installed, or if an
-import fails under --run.
+Reads the Python files without running them. Prints the changes of their imports as a diff, and
+whether each program means names of TensorFlow 1 or 2 by a plain `tensorflow`. For each name, prints
+its source: TensorFlow, trainer.compat, or nothing. --run imports each module in its own process.
+The exit status is 1 if a name cannot work, if the names that a program means are unclear, if a file
+is no Python 3, if a package is not installed, or if an import of --run fails.
 """
 
 import os
@@ -55,7 +54,7 @@ def main(argv: list[str]) -> None:
   diffs = [report.diff(one, program.api) for program in programs for one in program.sources]
   if _RUN.value and any(diffs) and not _WRITE.value:
     raise errors.SettingError("--run imports what lies on the disk: give --write, too.")
-  if _WRITE.value:  # before anything is told, for who reads it may stop: `... | head`
+  if _WRITE.value:  # flush before printing, because the reader may stop: `... | head`
     for program in programs:
       for one in program.sources:
         changed = imports.changed(one, program.api)
@@ -77,10 +76,10 @@ def main(argv: list[str]) -> None:
 
 
 def _tell(text: str) -> None:
-  """Prints; a reader that wants no more of it is no error."""
+  """Prints text. A reader that stops early (a closed pipe) is no error."""
   try:
     print(text, end="", flush=True)
-  except BrokenPipeError:  # Python would say so once more when it ends, and flushes again
+  except BrokenPipeError:  # Python flushes again at its end, and would report the closed pipe again
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

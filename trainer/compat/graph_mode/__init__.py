@@ -1,3 +1,1 @@
-"""What TensorFlow 1 did with a graph and a session: what a model_fn takes for granted, what hooks
-fetch and sessions run, and metrics that a graph counts.
-"""
+"""TensorFlow 1's graph and session: names and habits of a model_fn, hooks, sessions, and metrics."""

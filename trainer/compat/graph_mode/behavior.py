@@ -1,7 +1,7 @@
-"""Switches of the whole process: here they change what the program's own functions see.
+"""Switches of the whole process: here they change only what the program's own functions see.
 
-Octet runs on TensorFlow 2's behavior. A model_fn is always traced into a graph, so that what a
-program wants to switch off for graph mode's sake is off there already.
+Octet runs on TensorFlow 2's behavior. It always traces a model_fn into a graph, so the behavior
+that a program disables for graph mode is off there already.
 """
 
 from typing import Any
@@ -10,25 +10,25 @@ from trainer.compat.graph_mode import habits
 
 
 def disable_v2_behavior() -> None:
-  """Unknown dimensions of shapes become tf.Dimension; all else is so in a model_fn already."""
+  """Makes unknown dimensions tf.Dimension. A model_fn has TensorFlow 1's other behavior already."""
   habits.keep_dimensions(True)
 
 
 def enable_v2_behavior() -> None:
-  """Unknown dimensions of shapes are None."""
+  """Makes unknown dimensions of shapes None."""
   habits.keep_dimensions(False)
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
-  """Nothing: it is so already."""
+  """Does nothing: the behavior holds already."""
 
 
 disable_v2_tensorshape, enable_v2_tensorshape = disable_v2_behavior, enable_v2_behavior
-# A model_fn and its input are graphs; outside of them, execution is eager.
+# A model_fn and its input are graphs. Outside of both, execution is eager.
 disable_eager_execution = enable_eager_execution = _nothing
 # Variables are resource variables.
 disable_resource_variables = enable_resource_variables = _nothing
-# Control flow is that of TensorFlow 2.
+# Control flow is TensorFlow 2's.
 disable_control_flow_v2 = enable_control_flow_v2 = _nothing
 # In a model_fn, `==` between tensors is identity.
 disable_tensor_equality = enable_tensor_equality = _nothing

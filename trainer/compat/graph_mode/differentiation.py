@@ -1,7 +1,7 @@
-"""tf.gradients: of variables, combined over the cores where they are computed.
+"""tf.gradients. It combines gradients of variables over the cores at the point of computation.
 
-A program that clips its gradients by their norm before it applies them clips the gradient of the
-whole batch then, on any number of cores.
+So a program that clips its gradients by their norm clips the gradient of the whole batch, on any
+number of cores.
 """
 
 from collections.abc import Callable
@@ -16,16 +16,16 @@ v1 = tf.compat.v1
 
 
 def tensorflow_variable(given: Any) -> Any:
-  """The tf.Variable of a variable of Keras; anything else as it is."""
+  """Returns the tf.Variable of a Keras variable; returns anything else unchanged."""
   return given.value if isinstance(given, keras.Variable) else given
 
 
 def gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> list[Any]:
-  """As tf.compat.v1.gradients; in a training, those of variables are of the whole batch.
+  """As tf.compat.v1.gradients. In a training, gradients of variables are of the whole batch.
 
   Args:
     ys: a tensor or a list of tensors.
-    xs: a variable, also of Keras, or tensor, or a list of these.
+    xs: a variable (Keras variables too), a tensor, or a list of variables and tensors.
 
   Returns:
     List of tensors, tf.IndexedSlices or None, one for each of xs.
@@ -39,7 +39,7 @@ def gradients_of_2(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> list[Any]:
 
 
 def combined(function: Callable, ys: Any, xs: Any, *args: Any, **kwargs: Any) -> list[Any]:
-  """What a function such as tf.gradients gives, combined over the cores; see `gradients`."""
+  """Returns the result of a function such as tf.gradients, combined over the cores."""
   given = [tensorflow_variable(x) for x in (xs if isinstance(xs, list | tuple) else [xs])]
   found = function(ys, given, *args, **kwargs)
   return combined_gradients.combine_at_source(found, given)

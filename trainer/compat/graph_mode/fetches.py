@@ -1,8 +1,8 @@
-"""Brings what hooks fetch from a step to the host, with the step's host_call or eval_metrics.
+"""Brings the tensors that hooks fetch to the host, in the step's host_call or eval_metrics.
 
-A hook asks for tensors, or for their names, as it would ask a session. A training step hands them
-to the host_call, which keeps each in a variable; the hook reads the variable after a loop. An
-evaluation step hands them to metric_fn, which calls the hook with each batch.
+A hook asks for tensors, or for their names, as it would ask a session. A training step passes the
+tensors to the host_call, which keeps each in a variable; the hook reads the variable after a loop.
+An evaluation step passes the tensors to metric_fn, which calls the hook with each batch.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,10 +18,10 @@ v1 = tf.compat.v1
 
 
 class Fetched:
-  """A fetched tensor. Its value is that of the last replica in the last step of a loop.
+  """A fetched tensor. Its value comes from the last replica in the last step of a loop.
 
   Args:
-    what: a tensor; or an operation, which has no value.
+    what: a tensor, or an operation (no value).
     changes: whether the step runs operations that change variables for this fetch alone.
 
   Attributes:
@@ -36,8 +36,10 @@ class Fetched:
     self._given: Any = None
 
   def keep(self, rows: tf.Tensor) -> None:
-    """Adds the assignment of the replicas' values to the host's part, which is being traced."""
+    """Adds the assignment of the replicas' values to the host's part of the step being traced."""
     if self._kept is None:
+      # The host_call traces into a graph, so the variable must be created outside of it. The
+      # value's shape is open: the number of rows is the number of replicas.
       with tf.init_scope():
         zero = tf.zeros([size or 0 for size in rows.shape], self.tensor.dtype)
         self._kept = tf.Variable(
@@ -46,24 +48,24 @@ class Fetched:
           shape=tf.TensorShape(None),
           experimental_enable_variable_lifting=False,
         )
-    # All replicas' rows. To take the last row here would be five operations more in each step;
+    # Keep all replicas' rows. Taking the last row here would add five operations to each step;
     # `value` takes it when a hook asks.
     self._kept.assign(rows)
 
   def give(self, value: Any) -> None:
-    """Sets the value, which an evaluation has for each batch."""
+    """Sets the value of an evaluation's current batch."""
     self._given = value
 
   def value(self) -> Any:
-    """Returns the value, as NumPy's."""
+    """Returns the value as a NumPy array."""
     return self._given if self._kept is None else self._kept.numpy()[-1]
 
 
 class Step:
-  """The step that is being traced, of which hooks ask tensors.
+  """The traced step, which hooks ask for tensors.
 
   Attributes:
-    fetched: what the hooks asked for.
+    fetched: the tensors and operations that the hooks asked for.
     global_step: the variable that counts the steps.
 
   Args:
@@ -74,6 +76,7 @@ class Step:
     self._graph = v1.get_default_graph()
     self._scope = tf.get_current_name_scope()
     self._loss = spec.loss
+    # If the step also runs these operations for its own sake, a fetch of them changes nothing.
     self._runs_anyway = fetched_operations.changes([spec.train_op, spec.loss])
     self.fetched: list[Fetched] = []
     self.global_step = v1.train.get_global_step()
@@ -82,7 +85,7 @@ class Step:
     """Asks for a tensor, an operation, a variable, or the name of a tensor or an operation.
 
     Raises:
-      SettingError: there is none of this name.
+      SettingError: the model_fn has made no tensor or operation with this name.
     """
     if isinstance(what, str):
       what = self._named(what, who)
@@ -96,18 +99,20 @@ class Step:
     return found
 
   def _named(self, name: str, who: Any) -> Any:
+    # Names in the model_fn are relative to its name scope; a program of TensorFlow 1 knows no such
+    # scope. Try both, for operations and for tensors.
     for full in (f"{self._scope}/{name}", name, f"{self._scope}/{name}:0", f"{name}:0"):
       try:
         found = self._graph.as_graph_element(full)
       except (KeyError, ValueError):
         continue
-      # Programs give LoggingTensorHook the name of an operation, and mean its first output.
+      # Programs give LoggingTensorHook the name of an operation and mean its first output.
       return found.outputs[0] if isinstance(found, tf.Operation) and found.outputs else found
     if name in ("loss", "loss:0"):
       return self._loss
     raise errors.SettingError(
-      f"The hook {spec.name_of(who)} asks for {name!r}, and the model_fn makes no tensor of this "
-      "name: tf.identity(tensor, name=...) gives one."
+      f"The hook {spec.name_of(who)} asks for {name!r}, but the model_fn makes no tensor with "
+      "this name: add tf.identity(tensor, name=...)."
     )
 
 
@@ -116,7 +121,8 @@ class GivenHooks:
 
   Args:
     hooks: hooks of Octet.
-    every: after how many steps hooks of the model_fn are called; None: after each loop.
+    every: the number of steps between two calls of the model_fn's hooks; None: one call after each
+      loop.
   """
 
   def __init__(self, hooks: list[Any], every: int | None = 1):
@@ -126,7 +132,9 @@ class GivenHooks:
     self._fetched: list[Fetched] = []
 
   def attach(self, step: Step) -> None:
-    """Lets the hooks ask for tensors, on the first replica that is traced in a graph."""
+    """Lets the hooks ask for tensors, on the first replica traced in a graph."""
+    # Every replica traces the model_fn in the same graph. The hooks ask once; the other replicas
+    # repeat the fetches, so that all host_calls send the same tensors.
     graph = v1.get_default_graph()
     if self._graph is not graph:
       for hook in self.hooks:
@@ -142,13 +150,13 @@ def attach_to_host_call(
   """Adds the tensors that hooks fetch to a host_call.
 
   Args:
-    host_call: that of the spec, or None.
+    host_call: the spec's host_call, or None.
     own_hooks: the hooks of the spec.
     train_hooks: the hooks that the program gave to Estimator.train.
     made: the program's spec. Hooks may fetch its loss by the name "loss".
 
   Returns:
-    (host_call or None, the spec's hooks as Octet takes them).
+    (host_call or None, the spec's hooks in Octet's form).
   """
   step = Step(made)
   train_hooks.attach(step)
@@ -163,7 +171,7 @@ def attach_to_host_call(
 def attach_to_eval_metrics(
   eval_metrics: Any, own_hooks: list[Any], given_hooks: GivenHooks, made: Any, batch: Any
 ) -> tuple[Any, list[Any]]:
-  """Adds the tensors that hooks of an evaluation fetch to eval_metrics, and calls them each batch.
+  """Adds tensors that an evaluation's hooks fetch to eval_metrics; calls the hooks for each batch.
 
   Args:
     eval_metrics: (metric_fn, dict or list of tensors), or None.
@@ -173,7 +181,7 @@ def attach_to_eval_metrics(
     batch: the number of examples of the batch.
 
   Returns:
-    (eval_metrics, the spec's hooks as Octet takes them).
+    (eval_metrics, the spec's hooks in Octet's form).
   """
   step = Step(made)
   given_hooks.attach(step)
@@ -185,7 +193,7 @@ def attach_to_eval_metrics(
     return eval_metrics, adapted
   fn, given = eval_metrics or (dict, {})
   tensors = _by_name(given, "metrics")
-  # Octet cuts off the rows of padded examples, so every tensor has a row for each example.
+  # Octet cuts off the rows of padded examples, so every tensor gets a row for each example.
   rows = {
     f"hook/{i}/{j}": tf.repeat(fetched.tensor[tf.newaxis], batch, 0)
     for i, hook in enumerate(watching)
@@ -198,6 +206,8 @@ def attach_to_eval_metrics(
     for index, hook in enumerate(watching):
       of_hook = [gathered[key][-1] for key in rows if key.startswith(f"hook/{index}/")]
       told = [tf.convert_to_tensor(global_step), *of_hook]
+      # metric_fn is a graph. numpy_function runs the hook's Python for each batch; stateful, or
+      # TensorFlow would merge or drop calls without outputs.
       tf.numpy_function(hook.batch, told, [], stateful=True)
     own = {name: gathered[name] for name in tensors}
     return fn(**own) if isinstance(given, Mapping) else fn(*own.values())

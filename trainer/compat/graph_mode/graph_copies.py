@@ -15,12 +15,12 @@ def copy(
 ) -> list[Any]:
   """Adds operations of a graph to the default graph.
 
-  An assignment that an evaluation left out is copied as the program made it.
+  If an evaluation left out an assignment, the copy has the assignment as the program made it.
 
   Args:
-    operations: all of one graph.
-    given: name of a tensor there → the tensor to take in its place. It has every input that is not
-      an output of the operations.
+    operations: operations of one graph.
+    given: name of a tensor there → the tensor to use instead. Must have every input that the
+      operations do not compute themselves.
     wanted: names of tensors to return.
   """
   copied = {operation.name for operation in operations}
@@ -29,14 +29,17 @@ def copy(
     left_out = assignments.left_out(operation)
     node = definition.node.add()
     node.CopyFrom(operation.node_def if left_out is None else left_out.node_def(operation.name))
+    # Colocation and devices name operations and devices of the old graph only.
     node.attr.pop("_class", None)
     node.device = ""
+    # Not operation.control_inputs: TensorFlow adds automatic ones, which order all stateful
+    # operations of the step.
     before = fetched_operations.control_inputs(operation)
     kept = [name for name in node.input if not name.startswith("^")]
     node.ClearField("input")
     node.input.extend([*kept, *(f"^{one.name}" for one in before if one.name in copied)])
   _add_functions(definition, operations)
-  # import_graph_def raises an error for an input that no operation uses.
+  # import_graph_def raises an error for a given input that no operation uses.
   used = {name if ":" in name else f"{name}:0" for node in definition.node for name in node.input}
   here = v1.get_default_graph()
   inputs = {
@@ -48,7 +51,7 @@ def copy(
 def _add_functions(definition: Any, operations: Sequence[tf.Operation]) -> None:
   """Adds the functions that operations call.
 
-  A function of a loop around the copy must not come with it: TensorFlow crashes.
+  It must not add the function of a loop around the copy: TensorFlow crashes.
   """
   waiting = _called(definition.node)
   if not waiting:

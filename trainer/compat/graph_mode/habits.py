@@ -1,13 +1,14 @@
-"""Habits of graph mode, which hold inside a program's own functions and nowhere else.
+"""Habits of graph mode. They hold only inside a program's own functions.
 
-- `==` between tensors or variables of the model_fn's graph, and `in` a list of them, is identity;
-  they can be keys of a dict. TensorFlow 2.15 did the same in the graph of an Estimator.
-- A dimension of a shape has `.value`, in an input_fn too. Known ones are ints that have it. An
-  unknown one is None, or a `tf.Dimension` once the program called disable_v2_behavior or
-  disable_v2_tensorshape.
+- `==` between tensors or variables of the model_fn's graph, and `in` a list of them, compare
+  identity; tensors and variables can be keys of a dict. TensorFlow 2.15 did the same in the graph
+  of an Estimator.
+- A dimension of a shape has `.value`, in an input_fn too. A known dimension is an int with that
+  attribute. An unknown one is None, or a `tf.Dimension` once the program called disable_v2_behavior
+  or disable_v2_tensorshape.
 
 `trainer.internals.patches` replaces TensorFlow's methods once in a process. A replacement calls the
-original unless the context variable `_graph` is set.
+original method unless the context variable `_graph` is set.
 """
 
 import contextlib
@@ -21,12 +22,12 @@ from trainer.internals import patches
 
 v1 = tf.compat.v1
 
-# The graph that a function of the program builds, on this thread; None outside of it.
+# The graph that a function of the program builds on this thread; None outside of the program.
 _graph: contextvars.ContextVar[Any] = contextvars.ContextVar("compat_graph", default=None)
 
-_ANY = object()  # the value of _graph that means each graph
+_ANY = object()  # the value of _graph for every graph
 
-# Whether an input_fn of the program runs, on this thread.
+# Whether an input_fn of the program runs on this thread.
 _is_input: contextvars.ContextVar[bool] = contextvars.ContextVar("compat_input", default=False)
 
 _has_dimensions = False
@@ -34,10 +35,10 @@ _has_dimensions = False
 
 @contextlib.contextmanager
 def enable(graph: Any = None) -> Iterator[None]:
-  """Inside, on this thread, TensorFlow has the habits of graph mode.
+  """Gives TensorFlow the habits of graph mode, inside the context and on this thread.
 
   Args:
-    graph: of a model_fn, for what a program does with its tensors later; default: the one that is
+    graph: the graph of a model_fn, for later work with its tensors. Default: the graph being
       traced.
   """
   with patches.set_context(_graph, graph or v1.get_default_graph()):
@@ -45,12 +46,12 @@ def enable(graph: Any = None) -> Iterator[None]:
 
 
 def enable_in_any_graph() -> contextlib.AbstractContextManager[None]:
-  """As `enable`, for code that begins graphs of its own: the habits hold in all of them."""
+  """As `enable`, for code that makes its own graphs: the habits hold in every graph."""
   return patches.set_context(_graph, _ANY)
 
 
 def disable() -> contextlib.AbstractContextManager[None]:
-  """Inside, on this thread, TensorFlow has no habits of graph mode: Octet's own code runs."""
+  """Removes the habits of graph mode on this thread, for Octet's own code inside a program's."""
   return patches.set_context(_graph, None)
 
 
@@ -60,24 +61,24 @@ def are_enabled() -> bool:
 
 
 def graph() -> Any:
-  """The graph that a function of the program builds, on this thread; None outside of it."""
+  """Returns the graph that a function of the program builds on this thread, or None."""
   return v1.get_default_graph() if _graph.get() is _ANY else _graph.get()
 
 
 def keep_dimensions(kept: bool) -> None:
-  """Says whether an unknown dimension is a tf.Dimension in the program's functions."""
+  """Sets whether an unknown dimension is a tf.Dimension in the program's functions."""
   global _has_dimensions
   _has_dimensions = kept
 
 
 def has_dimensions() -> bool:
-  """Whether an unknown dimension is a tf.Dimension in the program's functions."""
+  """Returns whether an unknown dimension is a tf.Dimension in the program's functions."""
   return _has_dimensions
 
 
 @contextlib.contextmanager
 def enable_shapes() -> Iterator[None]:
-  """Inside, on this thread, sizes of shapes are as in graph mode, as an input_fn wants them."""
+  """Gives an input_fn the shapes of graph mode, inside the context and on this thread."""
   with patches.set_context(_is_input, True):
     yield
 
@@ -87,6 +88,7 @@ def _sizes_have_values() -> bool:
 
 
 def _compare_by_identity(cls: type, is_meant: Callable[[Any], bool]) -> None:
+  # Python looks these methods up on the class, so only a replacement there reaches `==` and `in`.
   @patches.replaces(cls, "__eq__")
   def _equal(original, self, other):
     return self is other if is_meant(self) else original(self, other)
@@ -101,6 +103,7 @@ def _compare_by_identity(cls: type, is_meant: Callable[[Any], bool]) -> None:
 
 
 def _is_of_the_graph(tensor: tf.Tensor) -> bool:
+  # Eager tensors have no graph. In a hook or an input_fn they keep TensorFlow 2's `==`.
   graph = _graph.get()
   if graph is None or not hasattr(tensor, "graph"):
     return False
@@ -140,8 +143,10 @@ def _iter(original, self):
 
 @patches.replaces(v1.VariableScope, "set_caching_device")
 def _set_caching_device(original, self, caching_device):
-  """tf.nn.dynamic_rnn asks for copies of variables beside the operations that read them: where
-  that is says a function, which TensorFlow takes in graphs alone. The device has its variables.
+  """Ignores a function as the caching device.
+
+  tf.nn.dynamic_rnn asks with a function for copies of variables beside the operations that read
+  them. TensorFlow accepts functions in graphs alone, and Octet's devices have the variables.
   """
   if not (are_enabled() and callable(caching_device)):
     original(self, caching_device)

@@ -1,7 +1,7 @@
-"""Keeps the variables that a program's host_call makes, such as those of tf.metrics.
+"""Keeps the variables that a program's host_call makes, such as the variables of tf.metrics.
 
-Octet traces a host_call once for each loop. Each trace has to get the variables of the first one:
-a metric would otherwise begin to count anew.
+Octet traces a host_call once for each loop. Each trace must get the first trace's variables;
+otherwise a metric would start to count again.
 """
 
 import collections
@@ -32,9 +32,12 @@ def keeping_variables(host_call: Any) -> Any:
 
     def creator(next_creator: Callable, **given: Any) -> tf.Variable:
       nonlocal is_made
+      # `_make` calls tf.Variable, which calls this creator again: let that call through.
       if is_made:
         return next_creator(**given)
       name = given.get("name") or "Variable"
+      # One name may occur several times, for example `total` of two metrics. The order of creation
+      # is the same in each trace, so the count identifies the variable.
       key = name, asked[name]
       asked[name] += 1
       if key not in made:
@@ -50,7 +53,7 @@ def keeping_variables(host_call: Any) -> Any:
     try:
       with tf.variable_creator_scope(creator):
         return fn(*args, **kwargs)
-    finally:  # the graphs of functions share their collections of variables with all others
+    finally:  # functions' graphs share their collections of variables with all graphs around
       for found, variable in added:
         found[:] = [one for one in found if one is not variable]
 
@@ -60,6 +63,7 @@ def keeping_variables(host_call: Any) -> Any:
 def _make(given: dict[str, Any]) -> tf.Variable:
   value = given["initial_value"]
   initial_value = value if callable(value) else lambda: value
+  # Create the variable outside of the traced graph: it must survive the trace.
   with tf.init_scope():
     variable = tf.Variable(
       initial_value(),
@@ -73,7 +77,7 @@ def _make(given: dict[str, Any]) -> tf.Variable:
 
 
 def variables_initializer(var_list: Any, name: str = "init") -> Any:
-  """An operation that gives variables their initial values."""
+  """Returns an operation that assigns the variables' initial values."""
   made = [one for one in var_list if one.ref() in _initial_values]
   others = [one for one in var_list if one.ref() not in _initial_values]
   if not made:

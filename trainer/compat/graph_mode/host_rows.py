@@ -1,8 +1,8 @@
 """Gives tensors of an evaluation step an entry for each example, so that they can reach the host.
 
 Octet gathers the eval_metrics of all cores, joins them along the batch and drops the entries of
-padded examples. So every tensor that a metric needs gets a first axis of the batch's size on the
-core, and its former shape again on the host.
+padded examples. So every tensor that a metric needs gets a first axis of the core's batch size, and
+its former shape again on the host.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,12 +12,12 @@ import tensorflow as tf
 
 
 class Sent:
-  """Finds the tensor of each core in what the host has gathered.
+  """Finds each core's tensor in the rows that the host gathered.
 
   Args:
     key: the name of the gathered rows.
-    size: the number of examples of a core. None if it is not known when the step is traced: then
-      there is one core.
+    size: the number of examples of a core. None if the trace does not know the number: then there
+      is one core.
     restore: function of a core's rows that returns the tensor in its former shape.
   """
 
@@ -25,13 +25,15 @@ class Sent:
     self._key, self._size, self._restore = key, size, restore
 
   def cores(self, gathered: Mapping[str, tf.Tensor]) -> tf.Tensor | None:
-    """Returns the number of cores that have sent the tensor; None for one core."""
+    """Returns the number of cores that sent the tensor; None for one core."""
     return None if self._size is None else tf.shape(gathered[self._key])[0] // self._size
 
   def of_core(self, gathered: Mapping[str, tf.Tensor], core: Any) -> tf.Tensor:
     """Returns the tensor of one core."""
     rows = gathered[self._key]
     if self._size is not None:
+      # The slice has an unknown length in the graph; the copied operations rely on the static
+      # shape.
       shape = [self._size, *rows.shape[1:]]
       rows = tf.ensure_shape(rows[core * self._size : (core + 1) * self._size], shape)
     return self._restore(rows)
@@ -55,8 +57,7 @@ def send(key: str, tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Sent]:
   if shape.is_fully_defined():
     return tf.repeat(tensor[tf.newaxis], batch, 0), Sent(key, size, lambda rows: rows[0])
 
-  # A tensor whose size differs from core to core cannot be repeated and joined.
-  # It goes as a string.
+  # Cores cannot repeat and join a tensor whose size differs from core to core. Each sends a string.
   def restore(rows: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(tf.io.parse_tensor(rows[0], tensor.dtype), shape)
 
@@ -69,12 +70,12 @@ def _first_of(text: tf.Tensor, batch: Any) -> tf.Tensor:
 
 
 def by_example(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:
-  """Returns (rows, restore): a row for each example, and a function that undoes it on the host.
+  """Returns (rows, restore): a row for each example, and a function that restores the tensor.
 
   - A scalar, such as a batch's mean, becomes the value of each example. So does a single row:
     programs wrote one because a TPU could not send a scalar.
   - Several rows for each example, such as those of its words, become one row.
-  - Rows whose number is unknown when the step is traced, such as those of a mask, become a string.
+  - Rows whose number the trace does not know, such as the rows of a mask, become a string.
   """
   if tensor.shape.rank == 0:
     return tf.fill([batch], tensor), lambda gathered: gathered
@@ -93,7 +94,7 @@ def by_example(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:
 
 
 def _as_one_string(tensor: tf.Tensor, batch: int) -> tuple[tf.Tensor, Callable]:
-  """Returns the first example's string, which has the tensor, and a function that joins tensors."""
+  """Returns strings, the first with the tensor, and a function that joins the cores' tensors."""
   dtype, shape = tensor.dtype, tensor.shape.as_list()
 
   def restore(gathered: tf.Tensor) -> tf.Tensor:

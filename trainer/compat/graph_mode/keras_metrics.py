@@ -1,4 +1,4 @@
-"""Metrics of Keras that a model_fn makes and updates: updated on the host.
+"""Metrics of Keras that a model_fn makes and updates. Octet updates them on the host.
 
 accuracy = tf.keras.metrics.Accuracy()
 accuracy.update_state(labels, classes)
@@ -17,7 +17,7 @@ from trainer import errors
 from trainer.compat.graph_mode import habits
 from trainer.internals import patches
 
-# In a model_fn that is evaluated: what was asked of each metric, [(metric, args, kwargs)].
+# In an evaluated model_fn: the updates of each metric, [(metric, args, kwargs)].
 _updates: contextvars.ContextVar[list[tuple[Any, tuple, dict]] | None] = contextvars.ContextVar(
   "compat_keras_metrics", default=None
 )
@@ -25,16 +25,16 @@ _updates: contextvars.ContextVar[list[tuple[Any, tuple, dict]] | None] = context
 
 @contextlib.contextmanager
 def defer_updates(evaluating: bool) -> Iterator[None]:
-  """Inside, on this thread, updates of Keras metrics are noted, where `evaluating`."""
+  """If `evaluating`, records updates of Keras metrics instead of running them, on this thread."""
   with patches.set_context(_updates, [] if evaluating else None):
     yield
 
 
 @patches.replaces(keras.metrics.Metric, "add_variable")
 def _add_variable(original, metric, *args, **kwargs):
-  """None for a metric of a model_fn that evaluates, which counts nothing there.
+  """Makes no variable for a metric of an evaluating model_fn: the metric counts on the host.
 
-  In a training, a metric counts in local variables, which no checkpoint holds.
+  In a training, a metric counts in local variables, which checkpoints leave out.
   """
   if _updates.get() is not None:
     return None
@@ -48,12 +48,13 @@ def _local(next_creator: Callable, **kwargs: Any) -> Any:
 
 @patches.replaces(keras.metrics.Metric, "__getattribute__")
 def _attribute(original, metric, name):
+  # Each metric class overrides these methods, so a replacement on the base class would miss them.
   if name not in ("update_state", "result") or _updates.get() is None:
     return original(metric, name)
   if name == "result":
     raise errors.SpecError(
-      f"The model_fn asks for the result of {type(metric).__name__}, which is counted on the host: "
-      "give the metric itself in eval_metric_ops."
+      f"The model_fn asks for the result of {type(metric).__name__}, but the host counts this "
+      "metric: give the metric itself in eval_metric_ops."
     )
 
   def note(*args: Any, **kwargs: Any) -> tf.Operation:
@@ -64,10 +65,10 @@ def _attribute(original, metric, name):
 
 
 def updates_of(name: str, metric: keras.metrics.Metric) -> list[tuple[Callable, tuple]]:
-  """The updates of a metric in this model_fn: [(function of a metric, (args, kwargs))].
+  """Returns a metric's updates in this model_fn: [(function of a metric, (args, kwargs))].
 
   Raises:
-    SpecError: there is none.
+    SpecError: the model_fn does not update the metric.
   """
   found = [
     (lambda anew, *args, **kwargs: anew.update_state(*args, **kwargs), (args, kwargs))
@@ -76,12 +77,12 @@ def updates_of(name: str, metric: keras.metrics.Metric) -> list[tuple[Callable, 
   ]
   if not found:
     raise errors.SpecError(
-      f"eval_metric_ops[{name!r}] is {metric!r}, which the model_fn does not update: call "
+      f"eval_metric_ops[{name!r}] is {metric!r}, but the model_fn does not update it: call "
       "update_state(labels, predictions)."
     )
   return found
 
 
 def anew(metric: keras.metrics.Metric) -> keras.metrics.Metric:
-  """A metric of the same kind, that has counted nothing."""
+  """Returns a new metric of the same kind and configuration."""
   return type(metric).from_config(metric.get_config())

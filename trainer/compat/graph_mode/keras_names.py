@@ -1,15 +1,15 @@
-"""Names of Keras's variables as in a graph of TensorFlow 2.15, in a program's functions.
+"""Names Keras's variables as a graph of TensorFlow 2.15 does, in a program's functions.
 
-There a layer that is called opens a scope of TensorFlow in the current scope, and the graph makes
-the name of the new scope unique. The layer's variables are named by the scope that they are made
-in: `dnn/dense/kernel` of a Dense in `tf.variable_scope("dnn")`. Keras 3 names them by its own
-scopes, `dense/kernel`. With the names of 2.15 old checkpoints fit, and
+There a layer opens a TensorFlow scope inside the current scope when the program calls it, and the
+graph makes the new scope's name unique. The layer's variables get the name of the scope around
+their creation: `dnn/dense/kernel` of a Dense in `tf.variable_scope("dnn")`. Keras 3 names variables
+by its own scopes, `dense/kernel`. With the names of 2.15, old checkpoints fit, and
 `tf.trainable_variables("dnn")` finds the layer.
 
-A layer that is built and not called opens no scope. Keras's own layers open one for each layer that
-they build themselves, such as the cell of an LSTM; wrappers such as TimeDistributed do not. A
-Sequential that knows the shape of its input is built when it is made: `dense/kernel`, not
-`sequential/dense/kernel`.
+A layer that the program builds without calling it opens no scope. Keras's own layers open a scope
+for each layer that they build themselves, such as the cell of an LSTM; wrappers such as
+TimeDistributed do not. A Sequential with a known input shape builds its layers when the program
+makes it: `dense/kernel`, not `sequential/dense/kernel`.
 """
 
 import bisect
@@ -29,7 +29,7 @@ from trainer.tracing import keras_scope
 
 v1 = tf.compat.v1
 
-# Those of Keras's layers that open no scope for the layers that they build.
+# Layers of Keras that open no scope for the layers that they build.
 _WITHOUT_SCOPES = (
   keras.layers.Wrapper,
   keras.layers.ConvLSTM1D,
@@ -37,7 +37,7 @@ _WITHOUT_SCOPES = (
   keras.layers.ConvLSTM3D,
 )
 
-# Layers whose "kernel" was a "depthwise_kernel".
+# Layers whose "kernel" had the name "depthwise_kernel" in Keras 2.
 _DEPTHWISE = (keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D)
 
 
@@ -47,9 +47,10 @@ class _Trace:
 
   Attributes:
     root: the scope of TensorFlow around the model_fn.
-    made: by id, each variable that a layer makes, the layer, and the scope of TensorFlow that it is
-      made in. Keras may create the tf.Variable later, in another scope.
-    numbers: by a name such as "dense", the numbers of the layers of tf.layers that have it, sorted.
+    made: by id: each variable that a layer makes, the layer, and the TensorFlow scope around the
+      creation. Keras may create the tf.Variable later, in another scope.
+    numbers: by a name such as "dense": the sorted numbers of the layers of tf.layers with this
+      name.
   """
 
   root: str
@@ -61,9 +62,9 @@ class _Trace:
   )
 
   def names(self, variable: keras.Variable) -> tuple[str, str] | None:
-    """Returns (name, name in earlier checkpoints) of a variable; None if a layer did not make it.
+    """Returns a variable's (name, name in earlier checkpoints); None if no layer made it.
 
-    Optimizers and metrics have scopes of Keras alone.
+    Variables of optimizers and metrics have scopes of Keras alone.
     """
     if id(variable) not in self.made:
       return None
@@ -75,7 +76,7 @@ class _Trace:
     return scope.removeprefix(self.root) + name, "/".join(former)
 
   def _former(self, name):
-    """Returns a layer's name with the number that it has without the layers of tf.layers."""
+    """Returns a layer's name, with its number if tf.layers had made no layers."""
     base, _, number = name.rpartition("_")
     if name in self.numbers:
       base, number = name, "0"
@@ -87,7 +88,7 @@ class _Trace:
 
 @dataclasses.dataclass(frozen=True)
 class _Call:
-  """A call of a layer: its scope of TensorFlow, with a slash at the end, and the graph of that."""
+  """A call of a layer: its TensorFlow scope, with a slash at the end, and the scope's graph."""
 
   layer: keras.layers.Layer
   graph: Any
@@ -100,20 +101,20 @@ _trace: contextvars.ContextVar[_Trace | None] = contextvars.ContextVar("compat_t
 _call: contextvars.ContextVar[_Call | None] = contextvars.ContextVar("compat_call", default=None)
 
 
-# Whether a Sequential of the program is made, or gets a layer, and not called.
+# Whether the program makes a Sequential, or adds a layer to one: not a call.
 _is_made: contextvars.ContextVar[bool] = contextvars.ContextVar("compat_is_made", default=False)
 
 
 @contextlib.contextmanager
 def model_fn_scope() -> Iterator[None]:
-  """Inside, on this thread, a model_fn gets variables with these names."""
+  """Gives a model_fn's variables these names, inside the context and on this thread."""
   trace = _Trace(_current_scope())
   with keras_scope.named_by(trace.names), patches.set_context(_trace, trace):
     yield
 
 
 def count(kind: str) -> None:
-  """Counts a layer of tf.layers that nobody gave a name among the layers of Keras, as 2.15 does.
+  """Counts an unnamed layer of tf.layers among the layers of Keras, as 2.15 does.
 
   Args:
     kind: the name of its class.
@@ -125,7 +126,7 @@ def count(kind: str) -> None:
 
 
 def _current_scope() -> str:
-  """Returns the scope of TensorFlow, with a slash at the end; "" for the outermost."""
+  """Returns the current TensorFlow scope, with a slash at the end; "" for the outermost."""
   return f"{tf.get_current_name_scope()}/".lstrip("/")
 
 
@@ -133,6 +134,8 @@ def _current_scope() -> str:
 def _make_variable(original, self, *args, **kwargs):
   trace, makers = _trace.get(), keras_internals.being_built()
   if trace is not None and makers and isinstance(makers[-1], keras.layers.Layer):
+    # Record the scope before Keras creates the tf.Variable: with deferred initialization the
+    # creation comes later, in the scope of the first read.
     trace.made[id(self)] = self, makers[-1], _current_scope()
   original(self, *args, **kwargs)
 
@@ -144,19 +147,19 @@ def _call_layer(original, self, *args, **kwargs):
   graph, outer = v1.get_default_graph(), _call.get()
   with contextlib.ExitStack() as scopes:
     if outer is not None and outer.graph is not graph:
-      # Keras builds some layers by tracing their call, in a graph that has no scopes yet.
+      # Keras builds some layers by tracing their call, in a new graph without the scopes around.
       scopes.enter_context(tf.name_scope(outer.scope + _current_scope()))
     scope = _current_scope() if _is_rebuilt(self, args) else None
     scope = scope or scopes.enter_context(tf.name_scope(self.name))
     scopes.enter_context(patches.set_context(_call, _Call(self, graph, scope)))
-    if _is_made.get():  # the paths of variables begin anew: earlier checkpoints have them
+    if _is_made.get():  # restart the paths of variables here, as in earlier checkpoints
       scopes.enter_context(keras.name_scope("", override_parent="", deduplicate=False))
       scopes.enter_context(patches.set_context(_is_made, False))
     return original(self, *args, **kwargs)
 
 
 def _is_rebuilt(layer, inputs):
-  """Whether a Sequential, which gets one more layer, calls those that it had before."""
+  """Returns whether a Sequential calls its earlier layers because it gets one more layer."""
   around = keras_internals.being_built()
   return (
     layer.built
@@ -175,14 +178,14 @@ def _enter(original, self):
 
 
 def _stays(scope):
-  """Whether a scope of Keras opens none of TensorFlow."""
+  """Returns whether a scope of Keras opens no scope of TensorFlow."""
   layer = scope.caller
   if not isinstance(layer, keras.layers.Layer):
     return not scope.name
   call, around = _call.get(), keras_internals.being_built()
   if (call is not None and call.layer is layer) or not around:
     return True
-  # The layer is built, and not called.
+  # The layer is in its build, without a call.
   builder = around[-1]
   return not (
     isinstance(builder, keras.layers.Layer)

@@ -3,8 +3,8 @@
     update_ops = model.get_updates_for(None) + model.get_updates_for(features)
     train_op = tf.group(train_op, *update_ops)
 
-Keras 3 layers assign their statistics when they are called. The operations that do so in the graph
-of the program's model_fn are the layer's updates.
+A layer of Keras 3 assigns its statistics in its call. The layer's updates are those assignments in
+the graph of the program's model_fn.
 """
 
 import weakref
@@ -19,7 +19,7 @@ from trainer.internals import patches
 from trainer.tracing import fetched_operations
 
 # Layer → (weak reference to a graph, names of the operations by which a call changes variables).
-# No operations: they keep their graph, which may keep the layer.
+# Not the operations themselves: they keep their graph alive, which may keep the layer alive.
 _calls: weakref.WeakKeyDictionary[Any, list[tuple[Any, list[str]]]] = weakref.WeakKeyDictionary()
 
 
@@ -30,13 +30,15 @@ def _call(original, self, *args, **kwargs):
   with fetched_operations.changes_made() as changes:
     found = original(self, *args, **kwargs)
   graph = tf.compat.v1.get_default_graph()
+  # A layer may trace its call into a function. Operations of that inner graph are no operations of
+  # the model_fn: the step could not run them.
   names = [one.name for one in changes if one.graph is graph]
   _calls.setdefault(self, []).append((weakref.ref(graph), names))
   return found
 
 
 def updates(layer: keras.layers.Layer) -> list[tf.Operation]:
-  """The operations of the graph that is built here by which a layer's calls change variables."""
+  """Returns the operations of the current graph by which a layer's calls change variables."""
   graph = tf.compat.v1.get_default_graph()
   names = [
     name for reference, made in _calls.get(layer, ()) if reference() is graph for name in made
@@ -45,21 +47,22 @@ def updates(layer: keras.layers.Layer) -> list[tf.Operation]:
 
 
 def get_updates_for(layer: keras.layers.Layer, inputs: Any) -> list[tf.Operation]:
-  """The updates of a layer, all of which depend on its inputs; for None: none."""
+  """Returns a layer's updates, which all depend on its inputs; none if inputs is None."""
   return [] if inputs is None else updates(layer)
 
 
 def get_losses_for(layer: keras.layers.Layer, inputs: Any) -> list[tf.Tensor]:
-  """The losses of a layer for None; for inputs none, so that both together have each once."""
+  """Returns a layer's losses if inputs is None, else none: both calls together have each once."""
   return list(layer.losses) if inputs is None else []
 
 
 class _Added:
-  """An attribute that Keras 3 layers have not; one that a program's own layer has comes first."""
+  """An attribute that Keras 3 layers lack. An attribute of the program's own layer comes first."""
 
   def __init__(self, get: Callable[[Any], Any]):
     self._get = get
 
+  # No __set__: an attribute on the object or a subclass wins over a non-data descriptor.
   def __get__(self, layer: Any, owner: type) -> Any:
     return self if layer is None else self._get(layer)
 

@@ -1,6 +1,6 @@
 """The learning phase of Keras 2, for layers of Keras 3.
 
-A program of graph mode says once in its model_fn whether it trains,
+A program of graph mode sets once in its model_fn whether it trains,
 `tf.keras.backend.set_learning_phase(is_training)`, and calls layers without `training`.
 """
 
@@ -17,20 +17,20 @@ import tensorflow as tf
 from trainer.compat.graph_mode import habits
 from trainer.internals import patches
 
-# By graph of a model_fn, whether layers train that nobody tells.
+# Graph of a model_fn → the phase of layers without a `training` argument.
 _phases: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
-# Whether a layer calls another one, which then does what the outer one was told.
+# Whether an outer layer calls this one: then the outer layer passes `training` on.
 _is_inside: contextvars.ContextVar[bool] = contextvars.ContextVar("compat_inside", default=False)
 
 
 def learning_phase() -> int:
-  """1 where the model_fn has said that it trains, else 0."""
+  """Returns 1 if the model_fn has set training, else 0."""
   return int(bool(_phase()))
 
 
 def set_learning_phase(value: Any) -> None:
-  """Says whether layers train that are called without `training`."""
+  """Sets whether layers train that the program calls without `training`."""
   if habits.are_enabled():
     _phases[habits.graph()] = bool(value)
 

@@ -1,7 +1,7 @@
-"""CheckpointSaverListeners, with a session that runs what they made of the variables.
+"""CheckpointSaverListeners, with a session that runs their operations on the variables.
 
-A listener's `begin` builds operations, as `total.assign(previous)`, and runs them later. It is
-called in a graph of its own, in which the training's variables are found by their names.
+A listener's `begin` builds operations, as `total.assign(previous)`, and runs them later. `begin`
+runs in its own graph, in which names find the training's variables.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,13 +18,13 @@ class Listener(v1.train.CheckpointSaverListener):
   """A program's listener for Octet.
 
   Args:
-    listener: it.
+    listener: the program's listener.
     variables: function that returns the training's variables by name.
   """
 
   def __init__(self, listener: Any, variables: Callable[[], Mapping[str, tf.Variable]]):
     self._listener, self._variables = listener, variables
-    self._built: Any = None  # its graph, which keeps the variables that `begin` made
+    self._built: Any = None  # its graph, which keeps alive the variables that `begin` made
     self._session: sessions.Session | None = None
 
   def begin(self) -> None:
@@ -42,12 +42,15 @@ class Listener(v1.train.CheckpointSaverListener):
 
 
 def _built(build: Callable[[], None], variables: Mapping[str, tf.Variable]) -> Any:
-  """What a function builds in a graph of its own, in which variables are found by their names."""
+  """Returns what a function builds in its own graph, in which names find the variables."""
 
+  # tf.get_variable asks the creators around it. The listener gets the training's variable by this
+  # creator, and a new variable for an unknown name.
   def find(make: Callable, **kwargs: Any) -> tf.Variable:
     found = variables.get(kwargs.get("name") or "")
     return make(**kwargs) if found is None else found
 
+  # A new graph has empty collections; programs look up variables and the global step in them.
   def traced() -> None:
     for name, variable in variables.items():
       v1.add_to_collection(v1.GraphKeys.GLOBAL_VARIABLES, variable)

@@ -1,9 +1,9 @@
-"""tf.while_loop on XLA devices, which compile the gradient of a loop only if its bound is known.
+"""tf.while_loop on XLA devices, which compile a loop's gradient only if the loop has a bound.
 
     tf.while_loop(lambda i, _: i < 8, lambda i, x: (i + 1, step(x)), [0, x])
 
-has one: what counts from a constant by a constant, below a constant. A program for a TPU gave
-maximum_iterations itself; one for a GPU had no need to.
+has one: a variable counts from a constant by a constant, below a constant. A program for a TPU gave
+maximum_iterations itself; a program for a GPU had no need to.
 """
 
 from collections.abc import Callable
@@ -17,13 +17,13 @@ from trainer.tracing import variable_store
 
 v1 = tf.compat.v1
 
-# Comparison → what the number of rounds adds to the difference of the two sides.
+# Comparison → the number of rounds minus the difference of the two sides.
 _COMPARISONS = {"Less": 0, "LessEqual": 1}
 _SUMS = ("Add", "AddV2")
 
 
 def while_loop(cond: Callable, body: Callable, loop_vars: Any, *args: Any, **kwargs: Any) -> Any:
-  """As tf.compat.v1.while_loop; on XLA devices with a bound that is read off the condition."""
+  """As tf.compat.v1.while_loop. On XLA devices, reads a bound off the condition."""
   store = variable_store.current()
   is_bounded = kwargs.get("maximum_iterations") is not None or len(args) > 5
   if store is None or store.on_xla is None or is_bounded:
@@ -44,15 +44,16 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, *args: Any, **kwa
   )
   if all(counts):
     return found
-  return v1.while_loop(cond, body, loop_vars, *args, **kwargs)  # nothing fetches the other one
+  return v1.while_loop(cond, body, loop_vars, *args, **kwargs)  # TensorFlow prunes the first loop
 
 
 def _bounds(cond: Callable, loop_vars: Any) -> list[tuple[int, int]]:
-  """(index of what counts, the most iterations), for each comparison that must hold."""
+  """Returns (index of the counting value, most iterations) for each comparison that must hold."""
   first = tf.nest.flatten(loop_vars)
   values = (int, float, bool, np.ndarray, np.generic)
   if not all(tf.is_tensor(each) or isinstance(each, values) for each in first):
-    return []  # as of a TensorArray, which dynamic_rnn has, with a bound of its own
+    return []  # such as the TensorArray of dynamic_rnn, which has its own bound
+  # Evaluate the condition in a scratch graph: the operations must not stay in the model_fn's graph.
   graph = tensorflow_internals.scratch_graph()
   with graph.as_default():
     given = []
@@ -65,6 +66,7 @@ def _bounds(cond: Callable, loop_vars: Any) -> list[tuple[int, int]]:
     operation = getattr(waiting.pop(), "op", None)
     if operation is None:
       continue
+    # A bound holds only if the comparison ends the loop alone: follow `and`, not `or` or `not`.
     if operation.type in ("LogicalAnd", "Identity", "Squeeze", "Reshape"):
       waiting += operation.inputs[:2] if operation.type == "LogicalAnd" else operation.inputs[:1]
     if operation.type not in _COMPARISONS:
@@ -80,14 +82,14 @@ def _bounds(cond: Callable, loop_vars: Any) -> list[tuple[int, int]]:
 
 
 def _static(tensor: tf.Tensor) -> Any:
-  """The value of a tensor that is a constant, also of a graph around; else None."""
+  """Returns the value of a constant tensor, also of a graph around; else None."""
   captures = getattr(tensor.graph, "captures", ())
   outer = next((outer for outer, inner in captures if inner is tensor), tensor)
   return tf.get_static_value(outer)
 
 
 def _counts_up(before: tf.Tensor, after: Any) -> bool:
-  """Whether a value is the one before and a constant above 0."""
+  """Returns whether `after` is `before` plus a constant above 0."""
   operation = getattr(after, "op", None)
   if operation is None or operation.type not in _SUMS:
     return False

@@ -1,8 +1,8 @@
-"""Counts the examples of a loss of tf.losses while the graph is made, in a program's functions.
+"""Counts the examples of a loss of tf.losses during the trace, in a program's functions.
 
-TensorFlow counts the weights that are not zero, by fifteen operations in each step. For a weight
-that is one number, as the default 1.0, and losses of a known shape, the count is a constant. The
-operations were a thirtieth of the time of a network of three small layers.
+TensorFlow counts the weights other than zero with fifteen operations in each step. For a scalar
+weight, such as the default 1.0, and losses of a known shape, the count is a constant. In a network
+of three small layers, the operations took a thirtieth of the time.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a model_fn computes of the values of metrics, and metrics of variables of its own.
+"""Metrics that a model_fn computes from other metrics, or counts in its own variables.
 
     precision, recall = tf.metrics.precision(y, p), tf.metrics.recall(y, p)
     f1 = 2 * precision[0] * recall[0] / (precision[0] + recall[0])
@@ -10,7 +10,7 @@
 
 The host gets a copy of each operation that depends on such a value or variable. The step sends the
 tensors of the batch that those operations need. With several cores, the host updates a variable
-with the share of each core in turn. It computes the values after all updates.
+with the share of each core in turn. The values follow after all updates.
 """
 
 import itertools
@@ -28,20 +28,20 @@ v1 = tf.compat.v1
 
 
 class MetricGraph:
-  """The entries of eval_metric_ops that are pairs of tensors.
+  """The entries of eval_metric_ops with pairs of tensors.
 
   Args:
-    metrics: name → (value, update_op). Both come from functions of tf.metrics or from variables of
-      the program, directly or computed.
-    pairs: (value, update_op) of each function of tf.metrics that this model_fn has called.
+    metrics: name → (value, update_op). Both come, directly or through operations, from functions of
+      tf.metrics or from variables of the program.
+    pairs: (value, update_op) of each tf.metrics function that this model_fn has called.
     batch: the number of examples: an int, or a tensor.
 
   Attributes:
-    needs: the indices of the pairs that the metrics are computed from.
+    needs: the indices of the pairs that the metrics need.
     tensors: name → tensor that the step sends to the host, with a row for each example.
 
   Raises:
-    SpecError: a metric is something else.
+    SpecError: a metric has another form.
   """
 
   def __init__(
@@ -57,12 +57,12 @@ class MetricGraph:
       for place, tensor in enumerate(pair)
     }
     self.tensors: dict[str, tf.Tensor] = {}
-    # Name of a tensor of the step → how it reaches the host; or its value outside of a step.
+    # Name of a tensor of the step → how it reaches the host, or its value outside of a step.
     self._sent: dict[str, host_rows.Sent] = {}
     self._eager: dict[str, tf.Tensor] = {}
     # The order matters. 1. Find the variables that change. 2. Find the operations that depend on
-    # them: those run on the host. 3. Send what those operations need of the step. 4. Do the same
-    # for the values, which the host computes after the updates.
+    # them: those run on the host. 3. Send the step's tensors that those operations need. 4. Do the
+    # same for the values, which the host computes after the updates.
     updates = _reached([metric[1] for metric in metrics.values()])
     reached = _reached([*self._values.values(), *(metric[1] for metric in metrics.values())])
     self.needs = sorted({self._stand_ins[o.name][0] for o in reached if o.name in self._stand_ins})
@@ -76,13 +76,16 @@ class MetricGraph:
       given = list(itertools.chain.from_iterable(map(_inputs, changing)))
       for tensor in given:
         self._send(tensor)
+      # A constant has no value on the host until its operation is copied, so it goes with the
+      # updates. A constant may feed several of them: import_graph_def takes each operation once.
       constants = [one.op for one in given if _is_constant(one)]
       self._updates = list({one.name: one for one in [*constants, *changing]}.values())
     self._of_values = {name: self._graph_of(name, value) for name, value in self._values.items()}
 
   def _depending(self, operations: Iterable[tf.Operation]) -> set[str]:
-    """Returns the names of the operations that need a changed variable or a pair of tf.metrics."""
+    """Returns the names of operations that need a changed variable or a pair of tf.metrics."""
     found: set[str] = set()
+    # `operations` are in the order of the graph, so each operation comes after those it needs.
     for operation in operations:
       before = [tensor.op.name for tensor in _inputs(operation) if not _is_eager(tensor)]
       before += [one.name for one in fetched_operations.control_inputs(operation)]
@@ -93,17 +96,18 @@ class MetricGraph:
     return found
 
   def _variable(self, tensor: tf.Tensor) -> tf.Variable | None:
-    """Returns the changed variable whose handle the tensor is, or None."""
+    """Returns the changed variable that owns the handle `tensor`, or None."""
     if tensor.dtype != tf.resource:
       return None
     return self._variables.get(id(assignments.eager_handle(tensor)))
 
   def _graph_of(self, name: str, value: tf.Tensor) -> list[tf.Operation]:
-    """Returns the operations that compute a value on the host, without those of the updates."""
+    """Returns the operations that compute a value on the host, without the updates' operations."""
     found: dict[str, tf.Operation] = {}
     waiting, is_of_metrics = [value.op], False
     while waiting:
       operation = waiting.pop()
+      # Stop at pairs of tf.metrics: the host counts those itself, and `counted` has their values.
       if operation.name in self._stand_ins:
         is_of_metrics = True
       elif operation.name in self._on_host or operation.type == "Const":
@@ -116,8 +120,9 @@ class MetricGraph:
           self._send(tensor)
     if not is_of_metrics:
       raise errors.SpecError(
-        f"eval_metric_ops[{name!r}]: the value {value!r} is of no function of tf.metrics and of no "
-        "variable that an update changes. A value of the batch is tf.metrics.mean(value)."
+        f"eval_metric_ops[{name!r}]: the value {value!r} depends on no function of tf.metrics "
+        "and on no variable that an update changes. For a value of the batch, use "
+        "tf.metrics.mean(value)."
       )
     return list(found.values())
 
@@ -126,6 +131,7 @@ class MetricGraph:
     name = assignments.name_of_input(tensor)
     if name in self._sent or _is_constant(tensor) or self._variable(tensor) is not None:
       return
+    # Resources and eager tensors exist outside of the step too: capture them, do not send.
     if tensor.dtype == tf.resource:  # such as the handle of a look-up table
       self._eager[name] = assignments.eager_handle(tensor)
     elif _is_eager(tensor):
@@ -140,11 +146,11 @@ class MetricGraph:
     """Updates the variables, and computes the values.
 
     Args:
-      gathered: the rows of `tensors` that have reached the host.
-      counted: index → pair of tf.metrics, made on the host, for each index of `needs`.
+      gathered: the rows of `tensors` on the host.
+      counted: index → pair of tf.metrics on the host, for each index of `needs`.
 
     Returns:
-      Name → (value, the same).
+      Name → (value, value).
     """
     given = self._eager | self._handles()
     for name, (index, place) in self._stand_ins.items():
@@ -152,6 +158,7 @@ class MetricGraph:
         given[f"{name}:0"] = tf.convert_to_tensor(counted[index][place])
     if self._updates:
       self._update(given, gathered)
+    # After the updates a value needs tensors of one core only: they do not depend on the batch.
     given |= {name: sent.of_core(gathered, 0) for name, sent in self._sent.items()}
     values = {name: self._computed(name, given) for name in self._values}
     return {name: (value, value) for name, value in values.items()}
@@ -163,7 +170,7 @@ class MetricGraph:
     return graph_copies.copy(self._of_values[name], given, [value])[0]
 
   def _handles(self) -> dict[str, tf.Tensor]:
-    """Returns name of a handle in the step → handle of the variable that takes its place here."""
+    """Returns name of a handle in the step → handle of its variable's twin on the host."""
     twins: dict[int, tf.Variable] = {}
     found = {}
     operations = itertools.chain(self._updates, *self._of_values.values())
@@ -175,6 +182,8 @@ class MetricGraph:
         found[assignments.name_of_input(tensor)] = twins[id(variable)].handle
     return found
 
+  # The step's variable cannot count: each core of the evaluation would count its own examples. The
+  # twin starts from the variable's first value.
   def _twin(self, variable: tf.Variable) -> tf.Variable:
     store = self._store
 
@@ -212,7 +221,7 @@ def _value(name: str, metric: Any) -> tf.Tensor:
 
 
 def _reached(wanted: Iterable[Any]) -> list[tf.Operation]:
-  """Returns the operations that a fetch of these runs, each one after those that it needs."""
+  """Returns the operations that a fetch of `wanted` runs, each after the operations it needs."""
   found = fetched_operations.reached(
     one if isinstance(one, tf.Operation) else one.op for one in wanted
   )
@@ -220,7 +229,7 @@ def _reached(wanted: Iterable[Any]) -> list[tf.Operation]:
 
 
 def _inputs(operation: tf.Operation) -> Sequence[tf.Tensor]:
-  """Returns the inputs of an operation; for a left-out assignment, those that it had."""
+  """Returns an operation's inputs; for a left-out assignment, its former inputs."""
   left_out = assignments.left_out(operation)
   return operation.inputs if left_out is None else left_out.inputs
 
@@ -236,7 +245,8 @@ def _is_constant(tensor: tf.Tensor) -> bool:
 def _changed_variables(
   store: variable_store.VariableStore, operations: Iterable[tf.Operation]
 ) -> dict[int, tf.Variable]:
-  """Returns id of a handle → variable, for the variables that operations change."""
+  """Returns id of a handle → variable, for each variable that the operations change."""
+  # Each replica's copy has its own handle, and all of them mean one variable.
   own = {
     id(handle): variable
     for variable in (*store.variables.values(), *store.local_variables())
@@ -254,12 +264,13 @@ def _changed_variables(
 def _require_no_batch(name: str, operation: tf.Operation) -> None:
   for one in fetched_operations.reached([operation]):
     is_of_batch = one.type == "Placeholder" and one.outputs[0].dtype != tf.resource
+    # A stateful operation other than a read, such as a random one, differs from step to step.
     if is_of_batch or (
       one.op_def.is_stateful and one.type not in ("ReadVariableOp", "Placeholder")
     ):
       raise errors.SpecError(
-        f"eval_metric_ops[{name!r}] depends on {one.name!r} ({one.type}), another one in each "
-        "batch: compute the value with what functions of tf.metrics return, with variables that "
-        "update_op changes, and with constants; or return "
+        f"eval_metric_ops[{name!r}] depends on {one.name!r} ({one.type}), which differs from "
+        "batch to batch: compute the value from results of tf.metrics, from variables that "
+        "update_op changes, and from constants; or return "
         "TPUEstimatorSpec(eval_metrics=(metric_fn, tensors))."
       )

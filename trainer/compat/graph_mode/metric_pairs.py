@@ -2,11 +2,11 @@
 
 `tf.metrics.accuracy(...)` makes variables and an operation that updates them. In an evaluation,
 Octet traces the model_fn into a step for each core, where such variables would count one core's
-examples, padded ones too. So a function of `tf.metrics` only notes its tensors there and returns a
-`DeferredPair`. The host calls the function with the tensors of all cores, without padding.
+examples, padded ones too. So a function of `tf.metrics` only records its tensors there and returns
+a `DeferredPair`. The host calls the function with the tensors of all cores, without padding.
 
-The host also computes what the model_fn computes from the pairs (see `metric_graphs`) and updates
-the model_fn's Keras metrics (see `keras_metrics`).
+The host also computes values that the model_fn derives from the pairs (see `metric_graphs`), and
+updates the model_fn's Keras metrics (see `keras_metrics`).
 """
 
 import contextlib
@@ -28,11 +28,13 @@ class DeferredPair(tuple):
   """The pair (value, update_op) that a function of tf.metrics returns in an evaluation step.
 
   Attributes:
-    fn, args, kwargs: the function and what it was called with.
+    fn, args, kwargs: the function and its arguments.
   """
 
   def __new__(cls, fn: Callable, args: tuple, kwargs: dict[str, Any]):
     args, kwargs = tf.nest.map_structure(_converted, (args, kwargs))
+    # `fn` must not run in the model_fn's graph: its variables and updates would join the step. A
+    # scratch graph yields the shapes.
     like = _result_of(fn, args, kwargs)
     self = super().__new__(cls, (_stand_in(like[0]), _stand_in(like[1])))
     self.fn, self.args, self.kwargs = fn, args, kwargs
@@ -40,7 +42,7 @@ class DeferredPair(tuple):
 
 
 def _result_of(fn: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-  """Calls the function in a graph that is thrown away; returns its pair, for the shapes."""
+  """Calls the function in a scratch graph; returns its pair, for the shapes."""
   with tf.Graph().as_default():
     args, kwargs = tf.nest.map_structure(
       lambda leaf: v1.placeholder(leaf.dtype, leaf.shape) if _is_tensor(leaf) else leaf,
@@ -50,6 +52,8 @@ def _result_of(fn: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 
 def _stand_in(like: Any) -> tf.Tensor:
+  # The model_fn may compute with the pair. Any value of the right shape serves: the host replaces
+  # it.
   dtype, shape = like.dtype.base_dtype, like.shape
   size = [length or 0 for length in shape] if shape.rank is not None else []
   empty = tf.constant("" if dtype == tf.string else 0, dtype, size)
@@ -61,7 +65,7 @@ def _is_tensor(leaf: Any) -> bool:
 
 
 def _converted(leaf: Any) -> Any:
-  """Converts an object that the program has registered a conversion to tensors for."""
+  """Converts an object with a conversion to tensors that the program registered."""
   if _is_tensor(leaf) or callable(leaf) or type(leaf).__module__ in ("builtins", "numpy"):
     return leaf
   try:
@@ -70,7 +74,7 @@ def _converted(leaf: Any) -> Any:
     return leaf
 
 
-# The pairs that the evaluated model_fn has made so far; None outside of an evaluation.
+# The pairs that the evaluated model_fn has made; None outside of an evaluation.
 _pairs: contextvars.ContextVar[list[DeferredPair] | None] = contextvars.ContextVar(
   "compat_metric_pairs", default=None
 )
@@ -81,7 +85,7 @@ _is_counting: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def defer_metrics(evaluating: bool) -> Iterator[None]:
-  """If `evaluating`, functions of tf.metrics called inside, on this thread, are only noted."""
+  """If `evaluating`, functions of tf.metrics only record their calls, on this thread."""
   with (
     patches.set_context(_pairs, [] if evaluating else None),
     keras_metrics.defer_updates(evaluating),
@@ -90,7 +94,7 @@ def defer_metrics(evaluating: bool) -> Iterator[None]:
 
 
 def counting(metric_fn: Callable) -> Callable:
-  """Wraps a metric_fn: values of pairs, and what it computes from them, are updated values."""
+  """Wraps a metric_fn so that pairs, and values computed from them, have updated values."""
 
   @functools.wraps(metric_fn)
   def count(*args: Any, **kwargs: Any) -> Any:
@@ -101,7 +105,7 @@ def counting(metric_fn: Callable) -> Callable:
 
 
 def deferrable(fn: Callable) -> Callable:
-  """Wraps a function of tf.metrics, which `defer_metrics` can defer."""
+  """Wraps a function of tf.metrics so that `defer_metrics` can defer it."""
 
   @functools.wraps(fn)
   def metric(*args: Any, **kwargs: Any) -> Any:
@@ -117,10 +121,10 @@ def deferrable(fn: Callable) -> Callable:
 
 
 def _updated(value: tf.Tensor, update: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns a pair whose value is the updated one.
+  """Returns a pair whose value includes the update.
 
-  An update_op returns the updated value. Where it returns something else, as mean_iou returns its
-  confusion matrix, the value is read again after the update.
+  An update_op returns the updated value. If it returns something else, as mean_iou returns its
+  confusion matrix, this reads the value again after the update.
   """
   if update.shape == value.shape and update.dtype == value.dtype:
     return update, update
@@ -132,18 +136,18 @@ def _updated(value: tf.Tensor, update: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]
 def eval_metrics(
   metric_ops: Mapping[str, Any], batch: Any
 ) -> tuple[Callable[..., dict[str, Any]], dict[str, tf.Tensor]]:
-  """The eval_metrics of Octet, from the eval_metric_ops of an EstimatorSpec.
+  """Returns Octet's eval_metrics for the eval_metric_ops of an EstimatorSpec.
 
   Args:
-    metric_ops: name → DeferredPair; pair that is computed from such pairs or from variables of the
-      program; or Keras metric.
+    metric_ops: name → DeferredPair, a pair computed from such pairs or from the program's
+      variables, or a Keras metric.
     batch: the number of examples: an int, or a tensor.
 
   Returns:
     (metric_fn, dict of name → tensor).
 
   Raises:
-    SpecError: a metric is none of these.
+    SpecError: a metric is of another kind.
   """
   tensors: dict[str, tf.Tensor] = {}
   pairs = list(_pairs.get() or ())
@@ -213,7 +217,7 @@ class _Call:
 
 
 class _Sent:
-  """A tensor that is sent to the host.
+  """A tensor on its way to the host.
 
   Attributes:
     key: the name of its rows.

@@ -1,4 +1,4 @@
-"""tf.metrics, as in 2.15; in a model_fn that is evaluated, see `metric_pairs`."""
+"""tf.metrics of 2.15. For an evaluated model_fn, see `metric_pairs`."""
 
 import tensorflow as tf
 

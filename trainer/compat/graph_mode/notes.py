@@ -1,4 +1,4 @@
-"""What a program should know once: an argument that has no meaning here, a number that differs."""
+"""What a program should learn once: an argument without effect here, a number that differs."""
 
 from trainer.cli import notices
 
@@ -6,7 +6,7 @@ tell_once = notices.warn_once
 
 
 def tell_of_unused(where: str, given: dict[str, object], reasons: dict[str, str]) -> None:
-  """Says of each argument that is given, and has no meaning, why that is so.
+  """Warns of each given argument that has no effect, with the reason.
 
   Args:
     where: the class or function.

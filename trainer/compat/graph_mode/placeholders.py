@@ -1,7 +1,8 @@
-"""tf.placeholder where there is no graph: TensorFlow 1 had one from the beginning.
+"""tf.placeholder outside of a graph: TensorFlow 1 always had a default graph.
 
-Programs make placeholders outside of all functions for what only asks their shapes and dtypes, as
-`tf.estimator.export.build_raw_serving_input_receiver_fn`. They are in a graph of their own then.
+Programs make placeholders outside of all functions for callers that only read shapes and dtypes,
+such as `tf.estimator.export.build_raw_serving_input_receiver_fn`. Such placeholders get their own
+graph.
 """
 
 import contextlib

@@ -1,12 +1,12 @@
-"""Scaffold(init_fn=...) of programs that begin with a checkpoint's values.
+"""Scaffold(init_fn=...) of programs that start from a checkpoint's values.
 
     saver = tf.train.Saver(variables)
     tf.train.Scaffold(init_fn=lambda scaffold, session: saver.restore(session, path))
 
-TensorFlow called init_fn at the start of a training that had no checkpoint. Octet calls it before
-the variables have values. A Saver's restore in it, and contrib.framework.assign_from_checkpoint_fn,
-then act as tf.train.init_from_checkpoint. What init_fn runs, such as
-`session.run(w.assign(values))`, runs once the variables have values.
+TensorFlow called init_fn at the start of a training without a checkpoint. Octet calls it before the
+variables have values. A Saver's restore in it, and contrib.framework.assign_from_checkpoint_fn,
+then act as tf.train.init_from_checkpoint. Other runs of init_fn, such as
+`session.run(w.assign(values))`, wait until the variables have values.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from trainer.compat.graph_mode import habits, session_hooks, sessions
 
 v1 = tf.compat.v1
 
-# What a Scaffold holds beside its init_fn.
+# The other parts of a Scaffold.
 _OTHERS = (
   "init_op",
   "init_feed_dict",
@@ -33,7 +33,7 @@ _OTHERS = (
 
 
 class RunsDue(session_hooks.NativeHook):
-  """Runs what an init_fn has asked for at the start of a training.
+  """Runs an init_fn's deferred operations at the start of a training.
 
   Args:
     due: list of (fetches, feed_dict). Empty after the run, and if the training has a checkpoint.
@@ -55,11 +55,11 @@ class RunsDue(session_hooks.NativeHook):
 
 
 def scaffold_fn(made: Any, due: list[tuple[Any, Any]]) -> Callable[[], Any] | None:
-  """The scaffold_fn for Octet of an EstimatorSpec or TPUEstimatorSpec; None for none.
+  """Returns Octet's scaffold_fn for an EstimatorSpec or TPUEstimatorSpec, or None.
 
   Args:
     made: the spec.
-    due: list to which it adds what an init_fn runs.
+    due: the list for the runs that an init_fn asks for.
   """
   graph = habits.graph()
   if made.scaffold_fn is None and made.scaffold is None:
@@ -70,8 +70,9 @@ def scaffold_fn(made: Any, due: list[tuple[Any, Any]]) -> Callable[[], Any] | No
     is_plain = type(scaffold) is v1.train.Scaffold
     if made.mode != ModeKeys.TRAIN or not is_plain or scaffold.init_fn is None:
       return scaffold
-    with habits.enable(graph):  # placeholders are keys of its feed_dict
-      scaffold.init_fn(sessions.Session(due=due))  # the Scaffold gives itself
+    with habits.enable(graph):  # placeholders are keys of init_fn's feed_dict
+      scaffold.init_fn(sessions.Session(due=due))  # Scaffold adds itself as an argument
+    # Octet refuses an init_fn in a Scaffold, and this one has run: pass on the other parts.
     return v1.train.Scaffold(**{name: getattr(scaffold, name) for name in _OTHERS})
 
   return make

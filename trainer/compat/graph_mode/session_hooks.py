@@ -8,9 +8,9 @@
 |                                | batch of an evaluation                                          |
 | end                            | after the last loop                                             |
 
-Hooks get a `sessions.Session`, which runs operations of the model_fn and of `begin`. A traced step
-gives the tensors that it was traced with. So `attach` calls before_run of a copy of the hook while
-the step is traced, to learn what the hook will fetch.
+Hooks get a `sessions.Session`, which runs operations of the model_fn and of the hook's `begin`. A
+traced step returns only the tensors of its trace. So `attach` calls before_run of a copy of the
+hook during the trace, to learn its fetches.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ v1 = tf.compat.v1
 
 
 class NativeHook(v1.train.SessionRunHook):
-  """Base class of tf.train's hooks in this package, which are called as hooks of Octet.
+  """Base class of tf.train's hooks in this package. Octet calls them as its own hooks.
 
-  `start` and `stop` are the `begin` and `end` of Octet's hooks: SessionRunHook has methods of those
-  names with other arguments. A program may subclass such a hook. If the subclass defines methods of
-  SessionRunHook, a `_Foreign` beside calls them.
+  `start` and `stop` are the `begin` and `end` of Octet's hooks: SessionRunHook has methods with
+  those names and other arguments. A program may subclass such a hook. If the subclass defines
+  methods of SessionRunHook, a separate `_Foreign` calls them.
   """
 
   _global_step_tensor: Any = None
@@ -47,10 +47,10 @@ class NativeHook(v1.train.SessionRunHook):
     """Called before the first loop."""
 
   def stop(self, step: int, estimator: Any) -> None:
-    """Called after the last one."""
+    """Called after the last loop."""
 
   def next_step(self, step: int) -> int | None:
-    """Returns the next step that the hook must be called after, or None."""
+    """Returns the next step after which the loop must call the hook, or None."""
     return None
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
@@ -58,7 +58,7 @@ class NativeHook(v1.train.SessionRunHook):
 
 
 class _Native:
-  """Hides from Octet's loop that a NativeHook is a SessionRunHook, which the loop would adapt."""
+  """Hides a NativeHook's base class SessionRunHook from Octet's loop, which would adapt it."""
 
   def __init__(self, hook: NativeHook):
     self.hook = hook
@@ -111,15 +111,15 @@ class _Foreign(session_run.SessionRunHookAdapter):
     ]
 
   def begin(self, estimator: Any) -> None:
-    # Hooks are attached while a step is traced. A hook of a prediction, or of an evaluation that
-    # traces nothing, has not begun.
+    # `attach` runs while a step is traced. A hook of a prediction, or of an evaluation without a
+    # trace, has not begun.
     if not self._is_attached:
       self.hook.begin()
     with self._in_graph():
       self.hook.after_create_session(self.session, None)
 
   def see_batches(self) -> list[Any]:
-    """Makes `batch` call the hook, not the end of the evaluation. Returns what the hook fetches."""
+    """Makes `batch` call the hook instead of the evaluation's end. Returns the hook's fetches."""
     self._sees_batches = True
     return [fetched for _, fetched in self._fetched]
 
@@ -144,7 +144,7 @@ class _Foreign(session_run.SessionRunHookAdapter):
       with self._in_graph():
         return super().__call__(step, metrics, None)
     except tf.errors.OutOfRangeError:
-      # after_run ran an operation that takes a batch, and there was none left.
+      # after_run ran an operation that takes a batch, and no batch was left.
       return True
 
   def _next_step(self, step: int) -> int:
@@ -159,7 +159,7 @@ class _Foreign(session_run.SessionRunHookAdapter):
       super().end(step, estimator)
 
   def _in_graph(self) -> contextlib.AbstractContextManager[None]:
-    """A context in which placeholders can be keys of a feed_dict, if there is a graph."""
+    """Returns a context in which placeholders can be keys of a feed_dict, if there is a graph."""
     graph = self.session.graph
     return contextlib.nullcontext() if graph is None else habits.enable(graph)
 
@@ -180,29 +180,30 @@ class _Foreign(session_run.SessionRunHookAdapter):
     who = f"The hook {spec.name_of(self.hook)}"
     if asked is not None and asked.feed_dict:
       raise errors.SettingError(
-        f"{who} gives {list(asked.feed_dict)!r} values in before_run: a step takes its batch "
-        "alone. Assign them to a variable by run_context.session.run."[:500]
+        f"{who} gives {list(asked.feed_dict)!r} values in before_run, but a step takes only its "
+        "batch. Assign the values to a variable with run_context.session.run."[:500]
       )
     wanted = set(map(id, _leaves(self.fetches)))
     for fetch, fetched in self._fetched:
       if fetched.changes and id(fetch) not in wanted:
         raise errors.SettingError(
-          f"{who} fetches {fetch!r}, which changes variables, in some steps and not in others: "
-          "each step would run it. Let run_context.session.run do it where it is due."[:500]
+          f"{who} fetches {fetch!r}, which changes variables, in some steps and not in others, "
+          "but each step would run it. Call run_context.session.run in the right steps "
+          "instead."[:500]
         )
     return asked
 
   def _asked_early(self) -> Any:
-    """Returns what the hook will fetch, by before_run of a copy of the hook.
+    """Returns what the hook will fetch, from before_run of a copy of the hook.
 
-    The hook itself must not count a call that TensorFlow does not make. There is no session yet: a
+    The hook itself must not count a call that TensorFlow does not make. No session exists yet: a
     hook whose before_run needs one fetches nothing.
     """
     context = v1.train.SessionRunContext(v1.train.SessionRunArgs(None), session=None)
     try:
       asked = copy.copy(self.hook).before_run(context)
-    except Exception as error:  # the hook's code may raise any
-      logging.debug("%s cannot tell yet what it fetches: %r", spec.name_of(self.hook), error)
+    except Exception as error:  # the hook may raise any exception
+      logging.debug("%s does not know its fetches yet: %r", spec.name_of(self.hook), error)
       return None
     return None if asked is None else asked.fetches
 
@@ -222,8 +223,8 @@ class _Foreign(session_run.SessionRunHookAdapter):
     if isinstance(fetch, str) and fetch.removesuffix(":0") in known:
       return known[fetch.removesuffix(":0")]
     raise errors.SettingError(
-      f"The hook {spec.name_of(self.hook)} asks for {fetch!r}, and did not when the step was made, "
-      "before there was a session: a step can only give what was asked for then."
+      f"The hook {spec.name_of(self.hook)} asks for {fetch!r}, but did not when Octet traced "
+      "the step, without a session: a step can only return what the hook asked for then."
     )
 
 
@@ -265,12 +266,12 @@ def attach(hook: Any, step: Any) -> None:
 
 
 def batch_watchers(hooks: list[Any]) -> list[Any]:
-  """Returns the hooks that must be called after each batch of an evaluation."""
+  """Returns the hooks to call after each batch of an evaluation."""
   return [hook for hook in hooks if isinstance(hook, _Foreign)]
 
 
 def needs_trace(hooks: list[Any]) -> bool:
-  """Whether one of the adapted hooks must see the step while it is traced."""
+  """Returns whether one of the adapted hooks must see the trace of the step."""
   return any(
     isinstance(hook, _Foreign)
     or (isinstance(hook, _Native) and type(hook.hook).attach is not NativeHook.attach)

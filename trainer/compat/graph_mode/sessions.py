@@ -1,12 +1,12 @@
-"""The session that hooks get: it runs operations of a model_fn that the steps leave out.
+"""The session for hooks: it runs operations of a model_fn that the steps leave out.
 
     class Init(tf.train.SessionRunHook):
       def after_create_session(self, session, coord):
         session.run(init, feed_dict={placeholder: values})  # init = w.assign(placeholder)
 
-The session copies the operations from the graph of the model_fn into a function, which reads and
-assigns the training's variables. An operation that needs a batch takes the next one of the training
-input, as in TensorFlow 1.
+The session copies the operations from the graph of the model_fn into a function. The function reads
+and assigns the training's variables. An operation that needs a batch takes the next one of the
+training input, as in TensorFlow 1.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from trainer.tracing import assignments, fetched_operations, step_input, variabl
 
 v1 = tf.compat.v1
 
-# An operation that reads a variable and changes no copy of it.
+# The operation that reads a variable and changes no copy.
 _READ = "ReadVariableOp"
 
 
@@ -30,25 +30,25 @@ class Session:
   """The session of a hook, a listener or an init_fn.
 
   Args:
-    graph: the graph whose operations it runs; None: `attach` sets it.
-    due: list that gets (fetches, feed_dict) in place of a run. For an init_fn, which Octet calls
+    graph: the graph of the operations; None: `attach` sets it.
+    due: list that gets (fetches, feed_dict) instead of a run, for an init_fn, which Octet calls
       before the variables have values. None: each run happens at once.
 
   Attributes:
-    graph: the graph; None for a hook that was not attached to a step.
+    graph: the graph; None for a hook without an attached step.
   """
 
   def __init__(self, graph: Any = None, due: list[tuple[Any, Any]] | None = None) -> None:
     self.graph = graph
     self._due = due
     self._store: variable_store.VariableStore | None = None
-    self._functions: dict[tuple, Callable] = {}  # ids of what is run, and of what is fed
-    # id of what an assignment returned → (that, the tensor of its value). The entry keeps the
+    self._functions: dict[tuple, Callable] = {}  # ids of the targets and of the fed placeholders
+    # id of an assignment's result → (the result, the tensor of its value). The entry keeps the
     # object, so that no other object gets its id.
     self._assigned: dict[int, tuple[Any, tf.Tensor]] = {}
 
   def attach(self) -> None:
-    """Takes graph and variables of the model_fn that is being traced. Call it on a replica."""
+    """Uses the graph and variables of the model_fn being traced. Call it on a replica."""
     self.graph, self._store = v1.get_default_graph(), variable_store.current()
     self._functions, self._assigned = {}, {}
 
@@ -60,11 +60,11 @@ class Session:
     Args:
       fetches: nest of variables, and of tensors and operations of the graph or their names.
       feed_dict: placeholder → its value.
-      *unused: options and run_metadata, which have no meaning here.
+      *unused: options and run_metadata, without meaning here.
       **ignored: the same.
 
     Raises:
-      SettingError: something has no value outside of a step, or not yet.
+      SettingError: a fetch has no value outside of a step, or not yet.
     """
     leaves = tf.nest.flatten(fetches)
     if self._due is not None:
@@ -87,13 +87,13 @@ class Session:
       path: the checkpoint.
       wanted: name in the checkpoint → variable; None for all.
     """
-    if self._due is not None:  # the variables begin with these values
+    if self._due is not None:  # the variables start from these values
       if wanted is None:
         wanted = {one.name.partition(":")[0]: one for one in v1.global_variables()}
       v1.train.init_from_checkpoint(path, wanted)
       return
     if self._store is None:
-      raise errors.SettingError(f"A hook restores {path} where no model_fn was traced.")
+      raise errors.SettingError(f"A hook restores {path}, but Octet has traced no model_fn.")
     model = self._store.variables
     wanted = {name: name for name in model} if wanted is None else wanted
     initial_checkpoints.apply(
@@ -101,6 +101,7 @@ class Session:
     )
 
   def _compute(self, made: list[Any], fed: dict[Any, Any]) -> list[Any]:
+    # The key is the identity of graph objects, which `_Copy` keeps alive: no id is ever reused.
     key = tuple(map(id, made)), tuple(map(id, fed))
     if key not in self._functions:
       self._functions[key] = _Copy(made, list(fed))
@@ -108,7 +109,8 @@ class Session:
     try:
       values = copy(list(fed.values()))
     except tf.errors.InvalidArgumentError as error:
-      # The loop asks for a batch that may not be there, where TensorFlow 1 asked for the next one.
+      # The loop asks for a batch that may be missing; TensorFlow 1 asked the iterator for the next
+      # one.
       if "does not have a value" not in str(error):
         raise
       raise tf.errors.OutOfRangeError(None, None, "End of sequence") from error
@@ -125,15 +127,15 @@ class Session:
       operation = getattr(leaf, "op", None)
       if not isinstance(operation, tf.Operation):
         return leaf
-      if id(leaf) not in self._assigned:  # each read would be one more operation of the graph
+      if id(leaf) not in self._assigned:  # cached, because each read adds an operation to the graph
         with operation.graph.as_default():
           self._assigned[id(leaf)] = leaf, tf.convert_to_tensor(leaf)
       return self._assigned[id(leaf)][1]
     if isinstance(leaf, tf.Tensor | tf.Operation) and hasattr(leaf, "graph"):
       return leaf
     raise errors.SettingError(
-      f"A hook runs {leaf!r} in a session: expected a variable, or a tensor or an operation that "
-      "the model_fn or the hook's begin has made."[:500]
+      f"A hook runs {leaf!r} in a session: expected a variable, or a tensor or an operation "
+      "that the model_fn or the hook's begin made."[:500]
     )
 
 
@@ -141,23 +143,23 @@ class _Copy:
   """A function made of operations of a model_fn's graph.
 
   A branch or a loop of the model_fn has a graph of its own. Its operations may need tensors of the
-  graphs around it: the function copies the operations behind those too.
+  graphs around it, so the function copies the operations behind those tensors too.
 
   Args:
     made: tensors and operations.
     fed: the placeholders that get values.
 
   Raises:
-    SettingError: the operations need a tensor that has no value outside of a step.
+    SettingError: the operations need a tensor without a value outside of a step.
   """
 
   def __init__(self, made: list[Any], fed: list[tf.Tensor]) -> None:
     self._fed = fed
     self._captured: dict[int, tf.Tensor] = {}  # id of a placeholder → its eager value
-    # Placeholders of iterators. Their values are looked up at each call: each training has another
+    # Placeholders of iterators. Look their values up at each call: each training has another
     # iterator.
     self._iterators: list[tf.Tensor] = []
-    self._parts: list[_Part] = []  # the inner graph first
+    self._parts: list[_Part] = []  # the inner graph comes first
     wanted = made
     while wanted:
       self._parts.append(_Part(wanted, fed))
@@ -165,7 +167,7 @@ class _Copy:
     self._function = tf.function(self._run, autograph=False)
 
   def _find(self, part: "_Part", made: list[Any]) -> list[tf.Tensor]:
-    """Notes the eager values that a part needs; returns what it needs of the graph around it."""
+    """Records eager values that a part needs; returns the tensors it needs of the graph around."""
     for placeholder in part.sources:
       eager = assignments.eager_handle(placeholder)
       if eager is not None:
@@ -174,8 +176,8 @@ class _Copy:
         self._iterators.append(placeholder)
       elif _captured(placeholder) is None:
         raise errors.SettingError(
-          f"A session runs {made!r}, which needs {placeholder!r}: that has a value in a step "
-          "alone. Fetch it by before_run, or give the placeholder's value in feed_dict."[:600]
+          f"A session runs {made!r}, which needs {placeholder!r}, but only a step has a value "
+          "for it. Fetch it in before_run, or give the placeholder's value in feed_dict."[:600]
         )
     return part.outer(self._captured)
 
@@ -187,18 +189,22 @@ class _Copy:
     return [value.numpy() if tf.is_tensor(value) else None for value in self._function(values)]
 
   def _run(self, given: list[tf.Tensor]) -> list[Any]:
+    # import_graph_def takes only tensors of the graph: capture the eager values.
     here = v1.get_default_graph()
     values = {key: here.capture(value) for key, value in self._captured.items()}
     arguments = [*self._fed, *self._iterators]
     values |= {id(one): value for one, value in zip(arguments, given, strict=True)}
     found: list[Any] = []
+    # Outer graphs first: their tensors are the inner graphs' captures.
     for part in reversed(self._parts):
       found = part.run(values)
       values |= {id(one): value for one, value in zip(part.made, found, strict=True)}
     return [value if tf.is_tensor(value) else None for value in found]
 
   def spread(self, store: variable_store.VariableStore) -> None:
-    """Copies what was assigned on one replica to the other replicas."""
+    """Copies assigned values from one replica to the other replicas."""
+    # An operation ran with the handle of one replica's copy only. Copies of the others would differ
+    # from then on, without an error.
     changed = {
       id(self._captured[id(tensor)])
       for part in self._parts
@@ -216,16 +222,16 @@ class _Copy:
 
 
 class _Part:
-  """The operations that are copied from one graph.
+  """The operations to copy from one graph.
 
   Args:
     made: tensors and operations of the graph.
-    fed: placeholders whose values are given.
+    fed: the placeholders with given values.
 
   Attributes:
     made: the argument.
     inner: the operations.
-    sources: the placeholders that the operations need and nobody feeds.
+    sources: the placeholders that the operations need and no feed_dict has.
   """
 
   def __init__(self, made: list[Any], fed: list[tf.Tensor]) -> None:
@@ -236,7 +242,7 @@ class _Part:
     self.sources = [each for each in self._given if all(each is not one for one in fed)]
 
   def outer(self, known: Mapping[int, Any]) -> list[tf.Tensor]:
-    """Returns the tensors of the graph around that this one needs and `known` lacks."""
+    """Returns the outer graph's tensors that this part needs and `known` lacks."""
     needed = [_captured(one) for one in self.sources if id(one) not in known]
     return [one for one in needed if one is not None]
 
@@ -255,7 +261,7 @@ class _Part:
 
 
 def _captured(placeholder: tf.Tensor) -> tf.Tensor | None:
-  """Returns the tensor of the graph around that a placeholder captures, or None."""
+  """Returns the outer graph's tensor that a placeholder captures, or None."""
   captures = getattr(placeholder.graph, "captures", ())
   return next((outer for outer, inner in captures if inner is placeholder), None)
 
@@ -264,8 +270,8 @@ def _require_operations(leaves: list[Any]) -> None:
   for leaf in leaves:
     if not isinstance(getattr(leaf, "op", leaf), tf.Operation):
       raise errors.SettingError(
-        f"A Scaffold's init_fn asks for {leaf!r}, and variables have no values yet: let it run "
-        "assignments, or restore a tf.train.Saver."[:500]
+        f"A Scaffold's init_fn asks for the value of {leaf!r}, but variables have no values "
+        "yet: init_fn may run assignments, or restore a tf.train.Saver."[:500]
       )
 
 

@@ -1,8 +1,8 @@
 """AdamOptimizer's update of a small variable, as single operations in a program's functions.
 
-TensorFlow's own kernel shares the work among threads whatever its size. To wake them takes longer
-than the update of a bias, or of the weights of a small layer: a network of three small
-layers trained at half the speed.
+TensorFlow's own kernel shares the work among threads at any size. Waking the threads takes longer
+than the update of a bias or of a small layer's weights: a network of three small layers trained at
+half the speed.
 """
 
 import weakref
@@ -14,17 +14,17 @@ import tensorflow as tf
 from trainer.compat.graph_mode import habits
 from trainer.internals import patches, tensorflow_internals
 
-# The most entries of a variable that is updated so; of a larger one, threads share the work well.
+# The most entries of a variable to update like this. Threads share the work of a larger one well.
 _LARGEST = 1 << 14
 
-# Graph → {names of the tensors that it is computed from: scalar}: what the newest apply_gradients
-# needs for each variable alike. To compute it again takes as long as the update of a bias.
+# Graph → {names of the source tensors: scalar}: what the newest apply_gradients needs for every
+# variable. Computing it again takes as long as the update of a bias.
 _scalars: weakref.WeakKeyDictionary[Any, dict[Any, tf.Tensor]] = weakref.WeakKeyDictionary()
 
 
 @patches.replaces(*tensorflow_internals.PREPARE_ADAM)
 def _prepare(original, self):
-  # This apply_gradients comes after what the last one made of beta1_power and beta2_power.
+  # The last apply_gradients changed beta1_power and beta2_power, so the cached scalars are old.
   _scalars.pop(tf.compat.v1.get_default_graph(), None)
   return original(self)
 
@@ -78,7 +78,7 @@ def _rate(lr: Any, beta1_power: Any, beta2_power: Any) -> tf.Tensor:
 
 
 def _once(make: Callable[[], tf.Tensor], *sources: tf.Tensor) -> tf.Tensor:
-  """What `make` computes from scalars, once in an apply_gradients."""
+  """Returns what `make` computes from scalars, computed once in an apply_gradients."""
   scalars = _scalars.setdefault(tf.compat.v1.get_default_graph(), {})
   key = tuple(_name(source) for source in sources)
   if key not in scalars:
@@ -87,6 +87,6 @@ def _once(make: Callable[[], tf.Tensor], *sources: tf.Tensor) -> tf.Tensor:
 
 
 def _name(tensor: tf.Tensor) -> str:
-  """The name of the variable's handle that a tensor is read from, or of the tensor itself."""
+  """Returns the name of the variable's handle behind a read, or of the tensor itself."""
   reads = tensor.op.type == "ReadVariableOp"
   return (tensor.op.inputs[0] if reads else tensor).name

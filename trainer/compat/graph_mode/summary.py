@@ -1,8 +1,8 @@
 """tf.summary: v1's functions, and the writers of TensorFlow 2 that host_calls use.
 
-In a model_fn, scalars are written from the host with the step's number, and their tags begin with
-the scopes that they are made in; a writer that a model_fn makes outside of its host_call writes
-nothing, and does not stand in the way.
+In a model_fn, the host writes scalars with the step's number, and tags begin with the scopes around
+the scalar. A writer that a model_fn makes outside of its host_call writes nothing and raises
+nothing.
 """
 
 import contextlib
@@ -41,23 +41,23 @@ class _NoWriter:
 
 
 def _create_file_writer(original: Any, *args: Any, **kwargs: Any) -> Any:
-  if habits.are_enabled() and not tf.executing_eagerly():  # a hook, which may write, is eager
+  if habits.are_enabled() and not tf.executing_eagerly():  # a hook, which may write, runs eagerly
     return _NoWriter()
   writer = original(*args, **kwargs)
   if not tf.executing_eagerly() and writer.init() is None:
-    # A host_call's function makes it ready while it is traced. Programs want an operation to
-    # depend on.
+    # A host_call's function initializes the writer during the trace. Programs expect an operation
+    # to depend on.
     writer.init = tf.no_op
   return writer
 
 
-# Of TensorFlow's own modules, too: a program has them by `import tensorflow.compat.v2 as tf2`.
+# TensorFlow's own modules too: a program imports them with `import tensorflow.compat.v2 as tf2`.
 for _module in (tf.summary, tf.compat.v2.summary):
   patches.replaces(_module, "create_file_writer")(_create_file_writer)
 
 
 def create_file_writer(logdir: str, *args: Any, **kwargs: Any) -> Any:
-  """A writer of TensorBoard files, in a host_call or outside of a model_fn."""
+  """Makes a writer of TensorBoard files, in a host_call or outside of a model_fn."""
   if habits.are_enabled():
     return _NoWriter()
   return tf.summary.create_file_writer(logdir, *args, **kwargs)
@@ -81,20 +81,20 @@ class _Tags:
     return tag
 
 
-# Of the model_fn that is traced on this thread; None outside of one.
+# Tags of the model_fn being traced on this thread; None outside of a model_fn.
 _tags: contextvars.ContextVar[_Tags | None] = contextvars.ContextVar("compat_tags", default=None)
 
 
 def model_fn_tags() -> contextlib.AbstractContextManager[None]:
-  """Inside, on this thread, scalars have the tags that a model_fn's graph had in TensorFlow 1."""
+  """Gives scalars the tags of a TensorFlow 1 graph, inside the context and on this thread."""
   return patches.set_context(_tags, _Tags())
 
 
 def scalar(name: str, tensor: Any, collections: Any = None, family: str | None = None) -> Any:
-  """As tf.compat.v1.summary.scalar; in a model_fn, `scope/name` where that is in a scope.
+  """As tf.compat.v1.summary.scalar. In a model_fn, the tag is `scope/name`.
 
   Args:
-    family: what stands in front, as TensorFlow 1 has it: `family/scope/family/name`.
+    family: the prefix of the tag, as in TensorFlow 1: `family/scope/family/name`.
   """
   tags = _tags.get()
   if tags is None:
@@ -111,12 +111,12 @@ def _clean(name: str) -> str:
 
 
 def _graph() -> contextlib.AbstractContextManager:
-  """A graph where there is none: TensorFlow makes writers of TensorFlow 1 in graphs alone."""
+  """Makes a graph if there is none: TensorFlow makes TensorFlow 1's writers in graphs alone."""
   return tf.Graph().as_default() if tf.executing_eagerly() else contextlib.nullcontext()
 
 
 class FileWriter(v1.summary.FileWriter):
-  """A writer of events, which programs also make outside of a graph, as beside their Estimator."""
+  """A writer of events. Programs also make it outside of a graph, such as beside an Estimator."""
 
   def __init__(self, *args: Any, **kwargs: Any):
     with _graph():
@@ -124,10 +124,10 @@ class FileWriter(v1.summary.FileWriter):
 
 
 class FileWriterCache(v1.summary.FileWriterCache):
-  """One writer for each folder."""
+  """Keeps one writer for each folder."""
 
   @staticmethod
   def get(logdir: str) -> v1.summary.FileWriter:
-    """The writer of a folder, made when it is asked for first."""
+    """Returns a folder's writer, and makes it at the first call."""
     with _graph():
       return v1.summary.FileWriterCache.get(logdir)

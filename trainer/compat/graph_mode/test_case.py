@@ -1,4 +1,4 @@
-"""A test of TensorFlow 1 runs in a graph, whose session computes what it made.
+"""Tests of TensorFlow 1 run in a graph, and their session computes its operations.
 
     class ModelTest(tf.test.TestCase):
       def test_loss(self):
@@ -19,7 +19,7 @@ v1 = tf.compat.v1
 
 
 class TestCase(tf.test.TestCase):
-  """tf.test.TestCase, whose methods run in a graph with the habits of one."""
+  """tf.test.TestCase. Its methods run in a graph with the habits of graph mode."""
 
   def setUp(self) -> None:
     super().setUp()
@@ -27,6 +27,6 @@ class TestCase(tf.test.TestCase):
     v1.get_variable_scope().set_use_resource(False)
 
   def run(self, result: Any = None) -> Any:
-    # TestCase.setUp of TensorFlow begins a graph of its own: any of them is the test's.
+    # TensorFlow's TestCase.setUp makes another graph: the habits hold in any graph of the test.
     with tf.Graph().as_default(), habits.enable_in_any_graph():
       return super().run(result)
