@@ -1,1 +1,1 @@
-"""What programs use of tf.contrib, but for layers and cells."""
+"""The names of tf.contrib that Estimator programs use, without layers and cells."""

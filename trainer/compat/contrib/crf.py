@@ -1,7 +1,7 @@
 """tf.contrib.crf: linear-chain conditional random fields.
 
-Potentials are [batch, time, tags], tags [batch, time], transition_params [tags, tags], from the
-tag before to the tag after; sequence_lengths [batch].
+Potentials are [batch, time, tags]; tags [batch, time]; transition_params [tags, tags], from the
+previous tag to the next; sequence_lengths [batch].
 """
 
 from typing import Any
@@ -13,13 +13,13 @@ v1 = tf.compat.v1
 
 
 def crf_unary_score(tag_indices: Any, sequence_lengths: Any, inputs: Any) -> tf.Tensor:
-  """The potentials of the tags, added up over each sequence: [batch]."""
+  """Returns the sum of the tags' potentials over each sequence: [batch]."""
   taken = tf.gather(inputs, tf.cast(tag_indices, tf.int32), axis=2, batch_dims=2)
   return tf.reduce_sum(taken * _mask(sequence_lengths, taken, tf.shape(taken)[1]), 1)
 
 
 def crf_binary_score(tag_indices: Any, sequence_lengths: Any, transition_params: Any) -> tf.Tensor:
-  """The weights of the transitions between the tags, added up over each sequence: [batch]."""
+  """Returns the sum of the weights of the transitions between tags over each sequence: [batch]."""
   tags = tf.cast(tag_indices, tf.int32)
   taken = tf.gather_nd(transition_params, tf.stack([tags[:, :-1], tags[:, 1:]], -1))
   between = tf.cast(sequence_lengths, tf.int32) - 1
@@ -29,14 +29,14 @@ def crf_binary_score(tag_indices: Any, sequence_lengths: Any, transition_params:
 def crf_sequence_score(
   inputs: Any, tag_indices: Any, sequence_lengths: Any, transition_params: Any
 ) -> tf.Tensor:
-  """The unnormalized score of the tags: [batch]."""
+  """Returns the unnormalized score of the tags: [batch]."""
   return crf_unary_score(tag_indices, sequence_lengths, inputs) + crf_binary_score(
     tag_indices, sequence_lengths, transition_params
   )
 
 
 def crf_log_norm(inputs: Any, sequence_lengths: Any, transition_params: Any) -> tf.Tensor:
-  """The logarithm of the sum of exp(score) over all sequences of tags: [batch]; of none, 0."""
+  """Returns log(sum(exp(score))) over all sequences of tags: [batch]; 0 for length 0."""
   inputs, lengths = tf.convert_to_tensor(inputs), tf.cast(sequence_lengths, tf.int32)
 
   def step(before: tf.Tensor, given: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
@@ -52,9 +52,9 @@ def crf_log_norm(inputs: Any, sequence_lengths: Any, transition_params: Any) -> 
 def crf_log_likelihood(
   inputs: Any, tag_indices: Any, sequence_lengths: Any, transition_params: Any = None
 ) -> tuple[tf.Tensor, Any]:
-  """(the log-likelihood of the tags, [batch]; the transitions).
+  """Returns (the log-likelihood of the tags, [batch]; the transitions).
 
-  Without transition_params, the variable `transitions` is made.
+  Without transition_params, this makes the variable `transitions`.
   """
   inputs = tf.convert_to_tensor(inputs)
   if transition_params is None:
@@ -67,7 +67,7 @@ def crf_log_likelihood(
 def crf_decode(
   potentials: Any, transition_params: Any, sequence_length: Any
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """(the tags of the highest score, int32 [batch, time], 0 after the end; that score, [batch])."""
+  """Returns (the best tags, int32 [batch, time], 0 after the end; their score, [batch])."""
   potentials, lengths = tf.convert_to_tensor(potentials), tf.cast(sequence_length, tf.int32)
   same = tf.zeros_like(potentials[:, 0], tf.int32) + tf.range(tf.shape(potentials)[2])
 
@@ -95,7 +95,7 @@ def crf_decode(
 
 
 def viterbi_decode(score: np.ndarray, transition_params: np.ndarray) -> tuple[list[int], float]:
-  """(the tags of the highest score, that score) of one sequence, in NumPy."""
+  """Returns (the best tags, their score) of one sequence, in NumPy."""
   before, pointers = np.asarray(score[0]), []
   for potentials in score[1:]:
     scores = before[:, np.newaxis] + transition_params
@@ -108,7 +108,7 @@ def viterbi_decode(score: np.ndarray, transition_params: np.ndarray) -> tuple[li
 
 
 def _after_the_first(inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """(the potentials of all times but the first, time first; these times)."""
+  """Returns (the potentials of all times but the first, time first; these times)."""
   return tf.transpose(inputs[:, 1:], [1, 0, 2]), tf.range(1, tf.shape(inputs)[1])
 
 

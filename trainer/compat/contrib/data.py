@@ -1,4 +1,4 @@
-"""tf.contrib.data: what became methods of datasets."""
+"""tf.contrib.data: functions that later became methods of datasets."""
 
 from collections.abc import Callable
 from typing import Any

@@ -8,7 +8,7 @@ v1 = tf.compat.v1
 
 
 class _ClippingOptimizer(v1.train.Optimizer):
-  """An optimizer whose gradients are clipped by their global norm."""
+  """An optimizer that clips its gradients by their global norm."""
 
   def __init__(self, optimizer: Any, clip_norm: float):
     super().__init__(False, f"Clip{optimizer.get_name()}")
@@ -38,5 +38,5 @@ class _ClippingOptimizer(v1.train.Optimizer):
 
 
 def clip_gradients_by_norm(optimizer: Any, clip_norm: float) -> v1.train.Optimizer:
-  """An optimizer that clips the gradients of another by their global norm."""
+  """Returns an optimizer that clips another optimizer's gradients by their global norm."""
   return _ClippingOptimizer(optimizer, clip_norm)

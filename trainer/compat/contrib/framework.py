@@ -1,4 +1,4 @@
-"""tf.contrib.framework: arg_scope, and the ways to variables and checkpoints."""
+"""tf.contrib.framework: arg_scope, and functions that find variables and read checkpoints."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -15,14 +15,14 @@ v1 = tf.compat.v1
 
 @add_arg_scope
 def variable(name: str, shape: Any = None, **kwargs: Any) -> tf.Variable:
-  """get_variable, whose defaults arg_scope can set."""
+  """As get_variable; arg_scope can set its defaults."""
   kwargs.pop("device", None)
   return v1.get_variable(name, shape, **kwargs)
 
 
 @add_arg_scope
 def model_variable(name: str, shape: Any = None, **kwargs: Any) -> tf.Variable:
-  """A variable that is in MODEL_VARIABLES too."""
+  """Makes a variable that is in MODEL_VARIABLES too."""
   kwargs.pop("device", None)
   return common.model_variable(name, shape, **kwargs)
 
@@ -30,7 +30,7 @@ def model_variable(name: str, shape: Any = None, **kwargs: Any) -> tf.Variable:
 def get_variables(
   scope: Any = None, suffix: str | None = None, collection: str = v1.GraphKeys.GLOBAL_VARIABLES
 ) -> list[tf.Variable]:
-  """Variables of a collection, in a scope, whose names end with a suffix."""
+  """Returns a collection's variables in a scope, with names that end with the suffix."""
   if isinstance(scope, v1.VariableScope):
     scope = scope.name
   if suffix is not None:
@@ -42,7 +42,7 @@ def get_variables(
 def get_variables_to_restore(
   include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
 ) -> list[tf.Variable]:
-  """All variables, or those in some scopes, but for those in others."""
+  """Returns all variables, or those in the scopes `include`, without the scopes `exclude`."""
   found = get_variables() if include is None else [v for s in include for v in get_variables(s)]
   excluded = tuple(exclude or ())
   unique: list[tf.Variable] = []
@@ -55,17 +55,17 @@ def get_variables_to_restore(
 
 
 def get_model_variables(scope: Any = None, suffix: str | None = None) -> list[tf.Variable]:
-  """Those in MODEL_VARIABLES."""
+  """Returns the variables in MODEL_VARIABLES."""
   return get_variables(scope, suffix, v1.GraphKeys.MODEL_VARIABLES)
 
 
 def get_trainable_variables(scope: Any = None, suffix: str | None = None) -> list[tf.Variable]:
-  """Those that are trained."""
+  """Returns the trainable variables."""
   return get_variables(scope, suffix, v1.GraphKeys.TRAINABLE_VARIABLES)
 
 
 def get_variables_by_name(given_name: str, scope: Any = None) -> list[tf.Variable]:
-  """Those of this last name, in a scope."""
+  """Returns the variables with this last name, in a scope."""
   suffix = "/" + given_name + ":0|^" + given_name + ":0"
   return get_variables(scope, suffix)
 
@@ -73,14 +73,14 @@ def get_variables_by_name(given_name: str, scope: Any = None) -> list[tf.Variabl
 def assign_from_checkpoint_fn(
   model_path: str, var_list: Any, ignore_missing_vars: bool = False, reshape_variables: bool = False
 ) -> Callable[[Any], None]:
-  """An init_fn: gives the variables of a session the values of a checkpoint.
+  """Returns an init_fn that assigns a checkpoint's values to variables in a session.
 
-  In a model_fn, which has no session, the variables begin with them.
+  A model_fn has no session: there, the variables start from the checkpoint's values.
 
   Args:
     model_path: the checkpoint.
     var_list: list of variables, or dict of name in the checkpoint → variable.
-    ignore_missing_vars: whether to leave out what the checkpoint does not have.
+    ignore_missing_vars: whether to skip variables that the checkpoint lacks.
   """
   del reshape_variables
   found = _to_restore(model_path, var_list, ignore_missing_vars)
@@ -93,7 +93,7 @@ def assign_from_checkpoint_fn(
 def assign_from_checkpoint(
   model_path: str, var_list: Any, ignore_missing_vars: bool = False
 ) -> tuple[Any, dict[str, Any]]:
-  """(operation, feed_dict) that give variables the values of a checkpoint; see above."""
+  """Returns (operation, feed_dict) to assign a checkpoint's values; see above."""
   found = _to_restore(model_path, var_list, ignore_missing_vars)
   if _begins_with(model_path, found):
     return tf.no_op(), {}
@@ -107,7 +107,7 @@ def assign_from_checkpoint(
 
 
 def _to_restore(model_path: str, var_list: Any, ignore_missing_vars: bool) -> dict[str, Any]:
-  """dict of name in the checkpoint → variable."""
+  """Returns a dict of name in the checkpoint → variable."""
   found = var_list if isinstance(var_list, dict) else {one.op.name: one for one in var_list}
   if ignore_missing_vars:
     there = {name for name, _ in tf.train.list_variables(model_path)}
@@ -116,7 +116,7 @@ def _to_restore(model_path: str, var_list: Any, ignore_missing_vars: bool) -> di
 
 
 def _begins_with(model_path: str, var_list: dict[str, Any]) -> bool:
-  """Whether this is in a model_fn, where the variables now begin with the checkpoint's values."""
+  """In a model_fn, makes the variables start from the checkpoint's values, and returns True."""
   if not habits.are_enabled():
     return False
   v1.train.init_from_checkpoint(model_path, var_list)
@@ -124,5 +124,5 @@ def _begins_with(model_path: str, var_list: dict[str, Any]) -> bool:
 
 
 def with_shape(expected_shape: Any, tensor: tf.Tensor) -> tf.Tensor:
-  """The tensor, whose shape is checked."""
+  """Returns the tensor after a check of its shape."""
   return tf.ensure_shape(tensor, expected_shape)

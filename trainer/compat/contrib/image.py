@@ -1,4 +1,4 @@
-"""tf.contrib.image: images turned, moved and mapped, as AutoAugment does it."""
+"""tf.contrib.image: turns, moves and transforms images, as AutoAugment does."""
 
 import functools
 from typing import Any
@@ -26,17 +26,17 @@ def transform(
   output_shape: Any = None,
   name: str | None = None,
 ) -> tf.Tensor:
-  """Images whose pixel (x, y) is that of their place by a projective transform; zeros outside.
+  """Transforms images: output pixel (x, y) comes from its projective image; zeros outside.
 
   Args:
     images: [batch, height, width, channels], [height, width, channels] or [height, width].
     transforms: [8] or [batch, 8], (a0, a1, a2, b0, b1, b2, c0, c1): the pixel comes from
       ((a0 x + a1 y + a2) / k, (b0 x + b1 y + b2) / k), where k = c0 x + c1 y + 1.
     interpolation: "NEAREST" or "BILINEAR".
-    output_shape: [2], the new height and width; None for those of the images.
+    output_shape: [2], the new height and width; None keeps the images' size.
 
   Raises:
-    TypeError: images have a dtype, or a rank, that is none of these.
+    TypeError: the images have an unsupported dtype or rank.
   """
   with tf.name_scope(name or "transform"):
     given = tf.convert_to_tensor(images, name="images")
@@ -63,7 +63,7 @@ def transform(
 def rotate(
   images: Any, angles: Any, interpolation: str = "NEAREST", name: str | None = None
 ) -> tf.Tensor:
-  """Images turned counterclockwise about their middle, by one angle or one for each, in radians."""
+  """Turns images counterclockwise about their middle, by one angle or one per image, in radians."""
   with tf.name_scope(name or "rotate"):
     images = tf.convert_to_tensor(images, name="images")
     size = tf.cast(tf.shape(_as_batch(images))[1:3], tf.float32)
@@ -75,7 +75,7 @@ def rotate(
 def translate(
   images: Any, translations: Any, interpolation: str = "NEAREST", name: str | None = None
 ) -> tf.Tensor:
-  """Images moved by (right, down), [2] or [batch, 2]."""
+  """Moves images by (right, down), [2] or [batch, 2]."""
   with tf.name_scope(name or "translate"):
     return transform(images, translations_to_projective_transforms(translations), interpolation)
 
@@ -83,7 +83,7 @@ def translate(
 def angles_to_projective_transforms(
   angles: Any, image_height: Any, image_width: Any, name: str | None = None
 ) -> tf.Tensor:
-  """[batch, 8]: transforms that turn images of this size about their middle."""
+  """Returns [batch, 8]: transforms that turn images of this size about their middle."""
   with tf.name_scope(name or "angles_to_projective_transforms"):
     angles = tf.reshape(tf.convert_to_tensor(angles, tf.float32), [-1])
     x, y = (tf.cast(size, tf.float32) - 1.0 for size in (image_width, image_height))
@@ -94,7 +94,7 @@ def angles_to_projective_transforms(
 
 
 def translations_to_projective_transforms(translations: Any, name: str | None = None) -> tf.Tensor:
-  """[batch, 8]: transforms that move images by (right, down)."""
+  """Returns [batch, 8]: transforms that move images by (right, down)."""
   with tf.name_scope(name or "translations_to_projective_transforms"):
     moved = tf.reshape(tf.convert_to_tensor(translations, tf.float32), [-1, 2])
     one, zero = tf.ones_like(moved[:, 0]), tf.zeros_like(moved[:, 0])
@@ -102,7 +102,7 @@ def translations_to_projective_transforms(translations: Any, name: str | None = 
 
 
 def compose_transforms(*transforms: Any) -> tf.Tensor:
-  """[batch, 8]: the transform by the first and then by the others; ValueError without any."""
+  """Returns [batch, 8]: applies the transforms in order; ValueError without any."""
   if not transforms:
     raise ValueError("transforms cannot be empty")
   matrices = [flat_transforms_to_matrices(one) for one in transforms]
@@ -110,13 +110,13 @@ def compose_transforms(*transforms: Any) -> tf.Tensor:
 
 
 def flat_transforms_to_matrices(transforms: Any) -> tf.Tensor:
-  """[batch, 3, 3] of [8] or [batch, 8]; the last entry is 1."""
+  """Returns [batch, 3, 3] from [8] or [batch, 8]; the last entry is 1."""
   flat = tf.reshape(tf.convert_to_tensor(transforms, tf.float32), [-1, 8])
   return tf.reshape(tf.concat([flat, tf.ones_like(flat[:, :1])], 1), [-1, 3, 3])
 
 
 def matrices_to_flat_transforms(transform_matrices: Any) -> tf.Tensor:
-  """[batch, 8] of [batch, 3, 3], which are divided by their last entry."""
+  """Returns [batch, 8] from [batch, 3, 3], divided by the last entry."""
   flat = tf.reshape(tf.convert_to_tensor(transform_matrices, tf.float32), [-1, 9])
   return (flat / flat[:, 8:])[:, :8]
 

@@ -1,4 +1,4 @@
-"""utils of tf.contrib.layers and slim: the outputs of layers in collections, by their names."""
+"""Utilities of tf.contrib.layers and slim: collections that name the layers' outputs."""
 
 import collections
 from collections.abc import Callable
@@ -23,17 +23,17 @@ v1 = tf.compat.v1
 
 
 def collect_named_outputs(collections: Any, alias: str, outputs: tf.Tensor) -> tf.Tensor:
-  """Adds a tensor to collections, with a name by which `convert_collection_to_dict` has it."""
+  """Adds a tensor to collections, with the name that `convert_collection_to_dict` returns."""
   return common.collected(outputs, collections, alias)
 
 
 def get_tensor_aliases(tensor: tf.Tensor) -> list[str]:
-  """The names of a tensor in a collection: those that its layer gave it, or its own."""
+  """Returns a tensor's names in a collection: the names from its layer, or its own name."""
   return list(getattr(tensor, "aliases", ())) or [tensor.name.removesuffix(":0")]
 
 
 def convert_collection_to_dict(collection: str, clear_collection: bool = False) -> dict[str, Any]:
-  """The tensors of a collection by their names, in the order in which they were added."""
+  """Returns a collection's tensors by name, in the order of their addition."""
   tensors = v1.get_collection(collection)
   if clear_collection:
     v1.get_collection_ref(collection).clear()
@@ -43,17 +43,17 @@ def convert_collection_to_dict(collection: str, clear_collection: bool = False) 
 
 
 def last_dimension(shape: Any, min_rank: int = 1) -> int | None:
-  """The size of the last axis of a tensor or shape; ValueError where its rank is too small."""
+  """Returns the size of the last axis of a tensor or shape; ValueError if its rank is too small."""
   return _size(shape, -1, min_rank)
 
 
 def channel_dimension(shape: Any, data_format: str, min_rank: int = 1) -> int | None:
-  """The size of the axis of channels: NHWC's is the last, NCHW's the second."""
+  """Returns the size of the channel axis: the last of NHWC, the second of NCHW."""
   return _size(shape, 1 if data_format.startswith("NC") else -1, min_rank)
 
 
 def constant_value(value_or_tensor_or_var: Any, dtype: Any = None) -> Any:
-  """The value, where it is known while the graph is made; else None."""
+  """Returns the value if the graph's construction knows it; else None."""
   del dtype
   if not tf.is_tensor(value_or_tensor_or_var):
     return value_or_tensor_or_var
@@ -63,7 +63,7 @@ def constant_value(value_or_tensor_or_var: Any, dtype: Any = None) -> Any:
 def smart_cond(
   pred: Any, fn1: Callable[[], Any], fn2: Callable[[], Any], name: str | None = None
 ) -> Any:
-  """fn1() or fn2(): one of them alone, where pred is known while the graph is made."""
+  """Returns fn1() or fn2(); calls only one if the graph's construction knows pred."""
   known = constant_value(pred)
   if known is None:
     return tf.compat.v1.cond(pred, fn1, fn2, name=name)
@@ -71,7 +71,7 @@ def smart_cond(
 
 
 def two_element_tuple(int_or_tuple: Any) -> tuple[int, int]:
-  """A number twice, or the two of a list, tuple or shape; ValueError for others."""
+  """Returns a number twice, or the two entries of a list, tuple or shape; else ValueError."""
   if isinstance(int_or_tuple, int):
     return int_or_tuple, int_or_tuple
   found = tuple(tf.TensorShape(int_or_tuple).as_list())

@@ -1,8 +1,8 @@
-"""tf.contrib.learn: the names that became those of tf.estimator."""
+"""tf.contrib.learn: names that later became names of tf.estimator."""
 
 
 class ModeKeys:
-  """The modes, under the names of tf.estimator and of before."""
+  """The modes, under the names of tf.estimator and of tf.contrib.learn."""
 
   TRAIN = "train"
   EVAL = "eval"

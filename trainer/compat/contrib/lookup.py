@@ -1,4 +1,4 @@
-"""tf.contrib.lookup: tables of strings and their indices, on those of tf.lookup."""
+"""tf.contrib.lookup: tables between strings and indices, built on tf.lookup."""
 
 from typing import Any
 
@@ -22,12 +22,12 @@ def index_table_from_file(
   value_column_index: int = _NUMBER,
   delimiter: str = "\t",
 ) -> Any:
-  """A table from what is in the lines of a file to their numbers.
+  """Returns a table from the lines of a file to their line numbers.
 
   Args:
-    num_oov_buckets: how many indices there are for what is not in the file, by its hash; with 0,
-      its index is default_value.
-    vocab_size: how many lines are taken; None for all.
+    num_oov_buckets: the number of indices for keys that the file lacks, chosen by hash; with 0,
+      their index is default_value.
+    vocab_size: the number of lines to read; None for all.
     key_dtype: tf.string, or an integer type.
   """
   if not vocabulary_file:
@@ -53,7 +53,7 @@ def index_table_from_tensor(
   dtype: Any = tf.string,
   name: str | None = None,
 ) -> Any:
-  """A table from the entries of a vector to their places in it; see index_table_from_file."""
+  """Returns a table from a vector's entries to their positions; see index_table_from_file."""
   if mapping is None:
     raise ValueError("mapping must be specified.")
   keys = tf.convert_to_tensor(mapping)
@@ -76,7 +76,7 @@ def index_to_string_table_from_file(
   value_column_index: int = _LINE,
   delimiter: str = "\t",
 ) -> tf.lookup.StaticHashTable:
-  """A table from numbers of lines, int64, to what is in them."""
+  """Returns a table from line numbers, int64, to a file's lines."""
   if not vocabulary_file:
     raise ValueError("vocabulary_file must be specified and must not be empty.")
   initializer = tf.lookup.TextFileInitializer(
@@ -94,7 +94,7 @@ def index_to_string_table_from_file(
 def index_to_string_table_from_tensor(
   mapping: Any, default_value: str = "UNK", name: str | None = None
 ) -> tf.lookup.StaticHashTable:
-  """A table from places in a vector of strings, int64, to its entries."""
+  """Returns a table from positions in a vector of strings, int64, to its entries."""
   if mapping is None:
     raise ValueError("mapping must be specified.")
   values = tf.convert_to_tensor(mapping, tf.string)

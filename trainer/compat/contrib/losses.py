@@ -1,4 +1,4 @@
-"""tf.contrib.losses: those of tf.losses, with predictions in front of labels."""
+"""tf.contrib.losses: the losses of tf.losses, with predictions before labels."""
 
 from typing import Any
 

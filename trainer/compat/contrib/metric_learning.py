@@ -1,4 +1,4 @@
-"""tf.contrib.losses.metric_learning: losses of embeddings, which lie near where labels agree."""
+"""tf.contrib.losses.metric_learning: losses that move embeddings with equal labels together."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ v1 = tf.compat.v1
 
 
 def _distances(rows: tf.Tensor, squared: bool = False) -> tf.Tensor:
-  """[n, n]: how far each row is from each."""
+  """Returns [n, n]: the distance from each row to each row."""
   squares = tf.reduce_sum(tf.square(rows), 1, keepdims=True)
   found = squares + tf.transpose(squares) - 2.0 * tf.matmul(rows, rows, transpose_b=True)
   found = tf.maximum(found, 0.0)
@@ -20,13 +20,13 @@ def _distances(rows: tf.Tensor, squared: bool = False) -> tf.Tensor:
 
 
 def _alike(labels: Any) -> tf.Tensor:
-  """[n, n]: whether two labels are equal."""
+  """Returns [n, n]: whether two labels are equal."""
   labels = tf.reshape(tf.convert_to_tensor(labels), [-1, 1])
   return tf.equal(labels, tf.transpose(labels))
 
 
 def _positives(alike: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-  """[n, n]: 1 for each pair of different rows with equal labels."""
+  """Returns [n, n]: 1 for each pair of different rows with equal labels."""
   pairs = tf.cast(alike, dtype)
   return tf.linalg.set_diag(pairs, tf.zeros_like(pairs[:, 0]))
 
@@ -34,13 +34,13 @@ def _positives(alike: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 def contrastive_loss(
   labels: Any, embeddings_anchor: tf.Tensor, embeddings_positive: tf.Tensor, margin: float = 1.0
 ) -> tf.Tensor:
-  """Squared distances of pairs that belong together, and how far others are below the margin.
+  """Loss of pairs: squared distances of positive pairs, squared shortfalls of negative pairs.
 
   Args:
-    labels: [n], 1 where the pair belongs together, else 0.
+    labels: [n], 1 for a positive pair, else 0.
     embeddings_anchor: [n, width].
     embeddings_positive: [n, width].
-    margin: how far the others should be apart.
+    margin: the least distance of negative pairs.
 
   See http://yann.lecun.com/exdb/publis/pdf/hadsell-chopra-lecun-06.pdf.
   """
@@ -51,14 +51,15 @@ def contrastive_loss(
 
 
 def triplet_semihard_loss(labels: Any, embeddings: tf.Tensor, margin: float = 1.0) -> tf.Tensor:
-  """How much nearer than by the margin the chosen stranger of each pair with equal labels is.
+  """Triplet loss with semi-hard negatives: mean of max(0, positive - negative distance + margin).
 
-  It is the nearest that is farther than the pair is; where there is none, the farthest of all.
+  For each positive pair, the negative is the nearest one farther away than the positive; without
+  such a negative, the farthest of all.
 
   Args:
     labels: [n], integers.
     embeddings: [n, width], of length 1.
-    margin: how much farther a stranger should be.
+    margin: how much farther away a negative must be.
 
   See https://arxiv.org/abs/1503.03832.
   """
@@ -83,14 +84,14 @@ def npairs_loss(
   reg_lambda: float = 0.002,
   print_losses: bool = False,
 ) -> tf.Tensor:
-  """Cross entropy of which positive belongs to which anchor, and a penalty of their lengths.
+  """Cross entropy of the match between anchors and positives, plus a penalty on their lengths.
 
   Args:
     labels: [n], integers.
     embeddings_anchor: [n, width].
     embeddings_positive: [n, width], with the labels of the anchors.
     reg_lambda: the weight of the penalty.
-    print_losses: whether both parts are printed in each step.
+    print_losses: whether each step prints both parts.
   """
   lengths = sum(
     tf.reduce_mean(tf.reduce_sum(tf.square(each), 1))
@@ -110,12 +111,12 @@ def npairs_loss(
 
 
 def lifted_struct_loss(labels: Any, embeddings: tf.Tensor, margin: float = 1.0) -> tf.Tensor:
-  """As triplets, with all strangers of both rows of a pair in a smooth maximum.
+  """Loss of all negatives of both rows of a positive pair, in a smooth maximum.
 
   Args:
     labels: [n], integers.
-    embeddings: [n, width], whose lengths are free.
-    margin: how far strangers should be.
+    embeddings: [n, width], of any length.
+    margin: the least distance of negatives.
 
   See https://arxiv.org/abs/1511.06452.
   """

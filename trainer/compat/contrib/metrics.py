@@ -1,4 +1,4 @@
-"""tf.contrib.metrics: the streaming metrics that are not in tf.metrics under another name."""
+"""tf.contrib.metrics: the streaming metrics that tf.metrics lacks under any name."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ v1 = tf.compat.v1
 
 
 def _running_sums(**series: tf.Tensor) -> list[tuple[tf.Tensor, ...]]:
-  """By name, the sums of all that was seen: [those before this batch, those with it]."""
+  """Keeps sums over all batches by name: [the sums before this batch, the sums with it]."""
   before, after = [], []
   for name, values in series.items():
     total = tf.Variable(tf.zeros([], tf.float64), trainable=False, name=name)
@@ -20,7 +20,7 @@ def _running_sums(**series: tf.Tensor) -> list[tuple[tf.Tensor, ...]]:
 
 
 def _moments(predictions: Any, labels: Any, weights: Any) -> list[tuple[tf.Tensor, ...]]:
-  """[before, after] this batch: (weights, covariance and the two variances times these)."""
+  """Returns [before, after] this batch: (weights; weights times covariance and both variances)."""
   p, y = tf.cast(predictions, tf.float64), tf.cast(labels, tf.float64)
   w = tf.ones_like(p) if weights is None else tf.cast(weights, tf.float64) * tf.ones_like(p)
   sums = _running_sums(n=w, p=w * p, y=w * y, pp=w * p * p, yy=w * y * y, py=w * p * y)
@@ -42,7 +42,7 @@ def _moments(predictions: Any, labels: Any, weights: Any) -> list[tuple[tf.Tenso
 def streaming_covariance(
   predictions: Any, labels: Any, weights: Any = None, name: str | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """The unbiased covariance of two series."""
+  """Returns the unbiased covariance of two series."""
   with v1.variable_scope(name, "covariance"):
     value, update = (
       tf.cast(tf.math.divide_no_nan(of_both, n - 1), tf.float32)
@@ -55,7 +55,7 @@ def streaming_covariance(
 def streaming_pearson_correlation(
   predictions: Any, labels: Any, weights: Any = None, name: str | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Pearson's correlation of two series."""
+  """Returns Pearson's correlation of two series."""
   with v1.variable_scope(name, "pearson_r"):
     value, update = (
       tf.cast(tf.math.divide_no_nan(of_both, tf.sqrt(of_p * of_y)), tf.float32)
@@ -68,10 +68,10 @@ def streaming_pearson_correlation(
 def streaming_concat(
   values: Any, axis: int = 0, max_size: int | None = None, name: str | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """All values that were seen, one after the other along an axis.
+  """Joins the values of all batches along an axis.
 
   Args:
-    max_size: how many are kept along the axis; None for all.
+    max_size: the most values to keep along the axis; None for all.
   """
   values = tf.convert_to_tensor(values)
   shape = values.shape.as_list()
@@ -91,12 +91,12 @@ def streaming_concat(
 
 
 def aggregate_metrics(*pairs: tuple[Any, Any]) -> tuple[list[Any], list[Any]]:
-  """(values, updates) of pairs of both."""
+  """Returns (values, updates) of (value, update) pairs."""
   values, updates = zip(*pairs, strict=True)
   return list(values), list(updates)
 
 
 def aggregate_metric_map(names_to_tuples: dict[str, tuple[Any, Any]]) -> tuple[dict, dict]:
-  """({name: value}, {name: update}) of {name: (value, update)}."""
+  """Returns ({name: value}, {name: update}) of {name: (value, update)}."""
   values = {name: pair[0] for name, pair in names_to_tuples.items()}
   return values, {name: pair[1] for name, pair in names_to_tuples.items()}

@@ -1,4 +1,4 @@
-"""tf.contrib.opt: optimizers that are one step from those of tf.train."""
+"""tf.contrib.opt: optimizers that extend optimizers of tf.train."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ v1 = tf.compat.v1
 
 
 class LazyAdamOptimizer(v1.train.AdamOptimizer):
-  """Adam that moves only the rows of sparse gradients that are there."""
+  """Adam that updates only the rows that a sparse gradient has."""
 
   def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> Any:
     return self._resource_apply_sparse(grad.values, var, grad.indices)
@@ -32,13 +32,13 @@ class LazyAdamOptimizer(v1.train.AdamOptimizer):
 
 
 class DecoupledWeightDecayExtension:
-  """A variable loses `weight_decay` of itself before each of its updates.
+  """Adds decoupled weight decay: a variable loses `weight_decay` of itself before each update.
 
-  Of one whose gradient is sparse, those rows do that the gradient has.
+  With a sparse gradient, only the gradient's rows decay.
 
   Args:
-    weight_decay: a number, or a tensor of one.
-    args, kwargs: those of the optimizer.
+    weight_decay: a number or a scalar tensor.
+    args, kwargs: the optimizer's arguments.
   """
 
   def __init__(self, weight_decay: Any, *args: Any, **kwargs: Any):
@@ -49,7 +49,7 @@ class DecoupledWeightDecayExtension:
   def minimize(
     self, loss: Any, *args: Any, decay_var_list: Sequence[Any] | None = None, **kwargs: Any
   ) -> Any:
-    """As an optimizer's; of decay_var_list, the variables that lose something; None for all."""
+    """As an optimizer's minimize. decay_var_list: the variables to decay; None for all."""
     self._decay_var_list = decay_var_list
     return super().minimize(loss, *args, **kwargs)
 
@@ -84,7 +84,7 @@ class DecoupledWeightDecayExtension:
 
 
 def extend_with_decoupled_weight_decay(base_optimizer: type) -> type:
-  """A class of optimizers, `OptimizerWithDecoupledWeightDecay(weight_decay, ...)`."""
+  """Returns a class of optimizers, `OptimizerWithDecoupledWeightDecay(weight_decay, ...)`."""
 
   class OptimizerWithDecoupledWeightDecay(DecoupledWeightDecayExtension, base_optimizer):
     """An optimizer with decoupled weight decay."""
@@ -124,18 +124,18 @@ class MomentumWOptimizer(DecoupledWeightDecayExtension, v1.train.MomentumOptimiz
 
 
 class LARSOptimizer(v1.train.MomentumOptimizer):
-  """Momentum whose rate each layer scales by the norms of its weights and of their gradient.
+  """Momentum with a rate for each layer, scaled by the norms of its weights and gradient.
 
-  See https://arxiv.org/abs/1708.03888. Sparse gradients are applied as by momentum alone.
+  See https://arxiv.org/abs/1708.03888. Sparse gradients get plain momentum.
 
   Args:
-    learning_rate: the rate that is scaled.
-    momentum: the share of the last step.
-    weight_decay: added to gradients, times the weights.
-    eeta: the scale.
-    epsilon: added where the scale divides.
-    name: of the slots.
-    skip_list: parts of names of variables that have neither scale nor decay.
+    learning_rate: the rate before the scale.
+    momentum: the share of the previous step.
+    weight_decay: adds this times the weights to the gradient.
+    eeta: the factor of the scale.
+    epsilon: added to the scale's divisor.
+    name: the name of the slots.
+    skip_list: parts of names of variables without scale and decay.
     use_nesterov: whether the momentum is Nesterov's.
   """
 
@@ -159,14 +159,14 @@ class LARSOptimizer(v1.train.MomentumOptimizer):
     self._skip_list = list(skip_list or ())
 
   def compute_lr(self, grad: tf.Tensor, var: tf.Variable) -> tuple[tf.Tensor, tf.Tensor]:
-    """(the rate of a variable, its gradient with the decay)."""
+    """Returns (a variable's rate, its gradient with the decay)."""
     rate = tf.cast(self._learning_rate_tensor, grad.dtype)
     if any(part in var.name for part in self._skip_list):
       return rate, grad
     of_weights, of_gradient = tf.norm(var), tf.norm(grad)
     divisor = of_gradient + self._weight_decay * of_weights + self._epsilon
     is_scaled = (of_weights > 0) & (of_gradient > 0)
-    # The divisor of what is not scaled may be 0.
+    # The divisor of a variable without scale may be 0.
     scale = tf.where(is_scaled, self._eeta * of_weights / tf.where(is_scaled, divisor, 1.0), 1.0)
     return rate * scale, grad + self._weight_decay * var
 

@@ -10,14 +10,14 @@ from trainer import errors
 
 
 class _Predictor:
-  """A signature of a SavedModel: `predict({"input": [...]})` gives a dict of name → array.
+  """A signature of a SavedModel: `predict({"input": [...]})` returns a dict of name → array.
 
   Attributes:
-    feed_tensors, fetch_tensors: by name, what it takes and gives, as specs.
+    feed_tensors, fetch_tensors: the inputs and outputs by name, as specs.
   """
 
   def __init__(self, export_dir: str, key: str, tags: Any):
-    self._loaded = tf.saved_model.load(export_dir, tags)  # which owns the signature's variables
+    self._loaded = tf.saved_model.load(export_dir, tags)  # owns the signature's variables
     signatures = self._loaded.signatures
     if key not in signatures:
       raise errors.SettingError(
@@ -51,10 +51,10 @@ def from_saved_model(
   graph: Any = None,
   config: Any = None,
 ) -> _Predictor:
-  """The function of a signature of a SavedModel; the default signature where none is named.
+  """Returns a SavedModel's signature as a function; by default the default signature.
 
   Raises:
-    SettingError: it has no such signature, or one is given by its tensors.
+    SettingError: the SavedModel has no such signature, or the arguments name its tensors.
   """
   del graph, config
   if any(given is not None for given in (signature_def, input_names, output_names)):

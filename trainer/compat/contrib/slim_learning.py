@@ -1,4 +1,4 @@
-"""tf.contrib.slim.learning, without its loops of a session: train_ops for an Estimator."""
+"""tf.contrib.slim.learning without its session loops: train_ops for an Estimator."""
 
 from typing import Any
 
@@ -36,8 +36,8 @@ def create_train_op(
   """As contrib.training.create_train_op, with two ways to change gradients.
 
   Args:
-    clip_gradient_norm: the largest norm of each gradient; 0: they are not clipped.
-    gradient_multipliers: variable, or its name → what its gradient is multiplied by.
+    clip_gradient_norm: the largest norm of each gradient; 0: no limit.
+    gradient_multipliers: variable, or its name → the factor of its gradient.
   """
 
   def transform(pairs: Any) -> Any:

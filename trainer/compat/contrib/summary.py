@@ -10,37 +10,37 @@ v1 = tf.compat.v1
 
 
 def always_record_summaries() -> Any:
-  """A context in which every summary is written."""
+  """Returns a context that writes every summary."""
   return tf.summary.record_if(True)
 
 
 def never_record_summaries() -> Any:
-  """A context in which no summary is written."""
+  """Returns a context that writes no summary."""
   return tf.summary.record_if(False)
 
 
 def record_summaries_every_n_global_steps(n: int, global_step: Any = None) -> Any:
-  """A context in which summaries are written at multiples of n steps."""
+  """Returns a context that writes summaries at multiples of n steps."""
   step = v1.train.get_or_create_global_step() if global_step is None else global_step
   return tf.summary.record_if(lambda: tf.equal(tf.cast(step, tf.int64) % n, 0))
 
 
 def all_summary_ops() -> list[Any]:
-  """Nothing: a host_call's summaries are written when it runs."""
+  """Returns nothing: a host_call writes its summaries when it runs."""
   return []
 
 
 def summary_writer_initializer_op() -> list[Any]:
-  """Nothing: a writer is ready when it is made."""
+  """Does nothing: a new writer is ready."""
   return []
 
 
 def initialize(graph: Any = None, session: Any = None) -> None:
-  """Nothing: a writer is ready when it is made."""
+  """Does nothing: a new writer is ready."""
 
 
 def flush(writer: Any = None, name: str | None = None) -> Any:
-  """Writes what a writer has not written yet."""
+  """Writes a writer's buffered summaries."""
   del name
   return tf.summary.flush() if writer is None else writer.flush()
 

@@ -1,8 +1,7 @@
-"""tf.contrib.slim.tfexample_decoder: serialized Examples as named items, as datasets of slim and
-detection programs read them.
+"""tf.contrib.slim.tfexample_decoder: serialized Examples as named items.
 
-    decoder = TFExampleDecoder(keys_to_features, {"image": Image(), "label": Tensor("label")})
-    image, label = decoder.decode(serialized, ["image", "label"])
+decoder = TFExampleDecoder(keys_to_features, {"image": Image(), "label": Tensor("label")})
+image, label = decoder.decode(serialized, ["image", "label"])
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,12 +27,12 @@ class ItemHandler:
     return self._keys
 
   def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-    """The item, from a dict of name → tensor."""
+    """Returns the item, from a dict of name → tensor."""
     raise NotImplementedError
 
 
 class ItemHandlerCallback(ItemHandler):
-  """An item that a function makes of the dict of its features."""
+  """An item that a function makes from the dict of its features."""
 
   def __init__(self, keys: Any, func: Callable[[dict[str, Any]], Any]):
     super().__init__(keys)
@@ -44,10 +43,10 @@ class ItemHandlerCallback(ItemHandler):
 
 
 class Tensor(ItemHandler):
-  """A feature as it is, dense; in the shape that is given or that other features tell.
+  """A dense feature, unchanged or with a shape: a given shape, or the shape in other features.
 
   Raises:
-    ValueError: both shape_keys and shape are given.
+    ValueError: shape_keys and shape are both given.
   """
 
   def __init__(
@@ -81,7 +80,7 @@ class LookupTensor(Tensor):
 
 
 class BackupHandler(ItemHandler):
-  """An item, or where that is empty another one."""
+  """An item, or another item if it is empty."""
 
   def __init__(self, handler: ItemHandler, backup: ItemHandler):
     super().__init__([*handler.keys, *backup.keys])
@@ -97,7 +96,7 @@ class BackupHandler(ItemHandler):
 
 
 class BoundingBox(ItemHandler):
-  """Boxes [number, 4] of four features of sides, by default ymin, xmin, ymax and xmax."""
+  """Boxes [number, 4] from four features of sides, by default ymin, xmin, ymax and xmax."""
 
   def __init__(self, keys: Sequence[str] | None = None, prefix: str = ""):
     sides = list(keys or ("ymin", "xmin", "ymax", "xmax"))
@@ -110,17 +109,17 @@ class BoundingBox(ItemHandler):
 
 
 class Image(ItemHandler):
-  """An encoded image, or several of them where the feature is repeated.
+  """An encoded image, or several images if the feature has several values.
 
   Args:
     image_key: the feature with its bytes.
-    format_key: the feature that says "raw" where they are values of `dtype` and no file; others are
-      found out by the bytes themselves.
-    shape: of the image; needed for raw ones.
+    format_key: the feature that says "raw" if the bytes are values of `dtype` instead of a file;
+      otherwise the bytes tell the format.
+    shape: the image's shape; raw images need it.
     channels: 1 for gray or 3 for colors.
-    dtype: of the image.
-    repeated: whether there are several.
-    dct_method: how JPEGs are decoded.
+    dtype: the image's dtype.
+    repeated: whether the feature has several images.
+    dct_method: how to decode JPEGs.
   """
 
   def __init__(
@@ -182,11 +181,11 @@ class TFExampleDecoder:
     self._features, self._handlers = keys_to_features, items_to_handlers
 
   def list_items(self) -> list[str]:
-    """The names of the items."""
+    """Returns the names of the items."""
     return list(self._handlers)
 
   def decode(self, serialized_example: tf.Tensor, items: Sequence[str] | None = None) -> list[Any]:
-    """The items of an Example, in the order of `items`; all of them by default."""
+    """Returns an Example's items, in the order of `items`; by default all items."""
     parsed = v1.parse_single_example(serialized_example, dict(self._features))
     return [
       self._handlers[item].tensors_to_item(parsed)

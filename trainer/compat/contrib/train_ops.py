@@ -1,4 +1,4 @@
-"""create_train_op of tf.contrib.training and of slim.learning, with what changes gradients."""
+"""create_train_op of tf.contrib.training and slim.learning, and transformations of gradients."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ v1 = tf.compat.v1
 
 _Pairs = list[tuple[Any, tf.Variable]]  # (gradient or None, variable)
 
-# The default of global_step, for which None has a meaning: no variable counts the steps.
+# The default of global_step. None has its own meaning: no variable counts the steps.
 _USE_GLOBAL_STEP = 0
 
 
@@ -38,21 +38,21 @@ def create_train_op(
   colocate_gradients_with_ops: bool = False,
   check_numerics: bool = True,
 ) -> tf.Tensor:
-  """A train_op: the loss, after the variables were updated.
+  """Returns a train_op: the loss, after the update of the variables.
 
   Args:
     total_loss: a scalar.
     optimizer: a tf.train.Optimizer.
     global_step: the variable that counts the steps; None for none.
-    update_ops: operations that run before the loss is computed; None for UPDATE_OPS.
-    variables_to_train: None for all trainable ones.
+    update_ops: operations that run before the loss; None for UPDATE_OPS.
+    variables_to_train: None for all trainable variables.
     transform_grads_fn: function of [(gradient, variable)] that returns such a list.
-    summarize_gradients: whether the norms of gradients are written as summaries.
-    gate_gradients: see Optimizer.compute_gradients, as the next two.
-    check_numerics: whether a loss that is not finite is an error.
+    summarize_gradients: whether to write the norms of gradients as summaries.
+    gate_gradients: see Optimizer.compute_gradients, as for the next two.
+    check_numerics: whether a non-finite loss raises an error.
 
   Raises:
-    ValueError: there is no variable to train.
+    ValueError: no variable is trainable.
   """
   if global_step is _USE_GLOBAL_STEP:
     global_step = v1.train.get_or_create_global_step()
@@ -94,7 +94,7 @@ def multiply_gradients(grads_and_vars: _Pairs, gradient_multipliers: dict[Any, A
     gradient_multipliers: variable, or its name → a number or tensor.
 
   Raises:
-    ValueError: this is no dict, is empty, or has a variable that has no gradient.
+    ValueError: gradient_multipliers is no dict, is empty, or has a variable without a gradient.
   """
   if not isinstance(gradient_multipliers, dict) or not gradient_multipliers:
     raise ValueError(f"gradient_multipliers must be a dict with entries: {gradient_multipliers!r}.")
@@ -117,12 +117,12 @@ def clip_gradient_norms(gradients_to_variables: _Pairs, max_norm: Any) -> _Pairs
 
 
 def clip_gradient_norms_fn(max_norm: Any) -> Callable[[_Pairs], _Pairs]:
-  """A transform_grads_fn that clips each gradient to a norm."""
+  """Returns a transform_grads_fn that clips each gradient to a norm."""
   return lambda pairs: clip_gradient_norms(pairs, max_norm)
 
 
 def add_gradients_summaries(grads_and_vars: _Pairs) -> None:
-  """Writes the norms of gradients, as scalars."""
+  """Writes the norms of gradients as scalars."""
   for gradient, variable in grads_and_vars:
     if gradient is None:
       logging.info("Var %s has no gradient", variable.name)

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class HParams:
-  """Hyperparameters as attributes. A value keeps the type that it began with."""
+  """Hyperparameters as attributes. A value keeps the type of its first value."""
 
   def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any):
     del hparam_def
@@ -17,26 +17,26 @@ class HParams:
       self.add_hparam(name, value)
 
   def add_hparam(self, name: str, value: Any) -> None:
-    """Adds one; ValueError if there is one of this name, or an attribute."""
+    """Adds a hyperparameter; ValueError if the name or attribute exists."""
     if getattr(self, name, None) is not None:
       raise ValueError(f"Hyperparameter name is reserved: {name}")
     self._names.append(name)
     setattr(self, name, list(value) if isinstance(value, tuple) else value)
 
   def set_hparam(self, name: str, value: Any) -> None:
-    """Sets one that is there, to a value of its type."""
+    """Sets an existing hyperparameter to a value of its type."""
     if name not in self:
       raise KeyError(name)
     setattr(self, name, _cast(name, getattr(self, name), value))
 
   def del_hparam(self, name: str) -> None:
-    """Removes one."""
+    """Removes a hyperparameter."""
     if name in self:
       self._names.remove(name)
       delattr(self, name)
 
   def parse(self, values: str) -> "HParams":
-    """Sets those in "name=value,list=[1,2],list[0]=3"; returns self."""
+    """Sets the hyperparameters in "name=value,list=[1,2],list[0]=3"; returns self."""
     pairs = re.findall(r"\s*([\w.]+)(?:\[(\d+)\])?\s*=\s*(\[[^\]]*\]|[^,\[\]]*)\s*(?:,|$)", values)
     if sum(1 for _ in pairs) == 0 and values.strip():
       raise ValueError(f"Malformed hyperparameter value: {values}")
@@ -53,25 +53,25 @@ class HParams:
     return self
 
   def override_from_dict(self, values_dict: Mapping[str, Any]) -> "HParams":
-    """Sets those of a dict; returns self."""
+    """Sets the hyperparameters in a dict; returns self."""
     for name, value in values_dict.items():
       self.set_hparam(name, value)
     return self
 
   def parse_json(self, values_json: str) -> "HParams":
-    """Sets those of a JSON object; returns self."""
+    """Sets the hyperparameters in a JSON object; returns self."""
     return self.override_from_dict(json.loads(values_json))
 
   def values(self) -> dict[str, Any]:
-    """dict of name → value."""
+    """Returns a dict of name → value."""
     return {name: getattr(self, name) for name in self._names}
 
   def get(self, key: str, default: Any = None) -> Any:
-    """The value of one, or the default."""
+    """Returns a hyperparameter's value, or the default."""
     return getattr(self, key) if key in self else default
 
   def to_json(self, indent: Any = None, separators: Any = None, sort_keys: bool = False) -> str:
-    """All of them as a JSON object; functions are left out."""
+    """Returns the hyperparameters as a JSON object, without functions."""
     plain = {name: value for name, value in self.values().items() if not callable(value)}
     return json.dumps(plain, indent=indent, separators=separators, sort_keys=sort_keys)
 
@@ -92,7 +92,7 @@ class HParams:
 
 
 def _cast(name: str, old: Any, value: Any) -> Any:
-  """A value as the type of the old one; ValueError where that would lose something."""
+  """Converts a value to the type of the old value; ValueError if that loses information."""
   if isinstance(old, list):
     given = value if isinstance(value, list | tuple) else [value]
     return [_cast(name, old[0], one) for one in given] if old else list(given)

@@ -1,1 +1,1 @@
-"""TensorFlow 1's graph and session: names and habits of a model_fn, hooks, sessions, and metrics."""
+"""TensorFlow 1's graph and session: habits of a model_fn, names, hooks, sessions, and metrics."""

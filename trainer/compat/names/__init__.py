@@ -1,3 +1,5 @@
-"""How the modules of `v1` and `v2` get their names: their own, those of the rooms beside, those of
-TensorFlow, and for all others the reason why they are not there.
+"""Tables of the names of `v1` and `v2`.
+
+A name comes from an own module, from another room of compat or from TensorFlow; for every other
+name, a table has the reason of its absence.
 """

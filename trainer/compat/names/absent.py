@@ -1,4 +1,4 @@
-"""Errors that say of a name that is not there why."""
+"""Errors for absent names, with the reason."""
 
 from trainer.compat.names import absent_names
 
@@ -7,11 +7,11 @@ _GUIDE = "docs/migrate_from_tpuestimator.md"
 
 
 class AbsentNameError(AttributeError):
-  """A name of TensorFlow that the package does not have; `hasattr` says so too.
+  """A name of TensorFlow that the package lacks. `hasattr` returns False for it.
 
   Attributes:
-    name: the name, without the module in front.
-    reason: why it is not there.
+    name: the name, without the module before it.
+    reason: the reason of its absence.
     replacement: what to use, or "".
   """
 
@@ -23,10 +23,10 @@ class AbsentNameError(AttributeError):
 
 
 class AbsentModuleError(ImportError):
-  """An import of a name that the package does not have; as AbsentNameError.
+  """An import of a name that the package lacks; as AbsentNameError.
 
   Attributes:
-    name: the name that was imported, with the module in front.
+    name: the imported name, with the module before it.
   """
 
   def __init__(self, module: str, package: str = _V1):

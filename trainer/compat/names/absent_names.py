@@ -1,4 +1,4 @@
-"""Names of TensorFlow that are not there: the reason of each, and what to use in its place."""
+"""Absent names of TensorFlow: the reason of each, and what to use instead."""
 
 import importlib
 from typing import Any
@@ -13,7 +13,7 @@ _EXPERIMENTS = (
   "estimator.train_and_evaluate with TrainSpec and EvalSpec",
 )
 _RECURRENT = (
-  "its network is not written anew here.",
+  "Octet does not reimplement its network.",
   "a model_fn with tf.nn.dynamic_rnn over a cell of tf.nn.rnn_cell",
 )
 _REWRITES = ("it rewrote a graph for a session.", "TPUEstimator, or tf.distribute.TPUStrategy")
@@ -31,15 +31,15 @@ _QUEUES = ("it filled queues.", "tf.data.Dataset")
 
 _LOSSES = ("it moved.", "tf.losses, which take labels in front of predictions")
 _CLUSTERS = (
-  "it is not written anew here.",
+  "Octet does not reimplement it.",
   "triplet_semihard_loss, npairs_loss or lifted_struct_loss",
 )
 
-_MONOTONIC = ("it is not written anew here.", "BahdanauAttention or LuongAttention")
+_MONOTONIC = ("Octet does not reimplement it.", "BahdanauAttention or LuongAttention")
 
 _CUDNN = ("Keras 3 has it in LSTM and GRU.", "keras.layers.LSTM or GRU, which use cuDNN on a GPU")
 
-# By name, (reason, replacement); an entry is also that of all names below it.
+# Name → (reason, replacement). An entry covers all names below it.
 TABLE = (
   {
     "contrib.boosted_trees": _TREES,
@@ -129,7 +129,7 @@ TABLE = (
     "contrib.seq2seq.BahdanauMonotonicAttention": _MONOTONIC,
     "contrib.seq2seq.LuongMonotonicAttention": _MONOTONIC,
     "contrib.seq2seq.ScheduledOutputTrainingHelper": (
-      "it is not written anew here.",
+      "Octet does not reimplement it.",
       "ScheduledEmbeddingTrainingHelper, or CustomHelper",
     ),
     "contrib.slim.learning.train": _SLIM_LOOPS,
@@ -203,15 +203,15 @@ TABLE = (
 
 
 def is_known(name: str) -> bool:
-  """Whether a name is one of those that cannot work here, though TensorFlow may still have it."""
+  """Returns whether a name cannot work here, even if TensorFlow still has it."""
   return _entry(name) is not None
 
 
 def reason_and_replacement(name: str, is_v2: bool = False) -> tuple[str, str]:
-  """(why a dotted name is not there, what to use in its place or "").
+  """Returns (the reason of a dotted name's absence, a replacement or "").
 
   Args:
-    is_v2: whether it is looked for among the names of TensorFlow 2.
+    is_v2: whether the program looks among the names of TensorFlow 2.
   """
   entry = _entry(name)
   if entry is not None and not (is_v2 and name.startswith("contrib.")):
@@ -226,8 +226,8 @@ def reason_and_replacement(name: str, is_v2: bool = False) -> tuple[str, str]:
 
 
 def _reason_in_v2(name: str) -> tuple[str, str]:
-  """Why a name is not among those of TensorFlow 2: it may be one of TensorFlow 1."""
-  # Keras is the same module in both: to ask it again would come back here.
+  """Returns why TensorFlow 2's names lack a name, perhaps because it is TensorFlow 1's."""
+  # Keras is the same module in both versions: asking it again would recurse to here.
   found: Any = None if name.startswith("keras.") else importlib.import_module("trainer.compat.v1")
   for part in name.split("."):
     found = getattr(found, part, None)
@@ -237,7 +237,7 @@ def _reason_in_v2(name: str) -> tuple[str, str]:
 
 
 def _entry(name: str) -> tuple[str, str] | None:
-  """The entry of a name, or of the longest part of it that has one."""
+  """Returns the entry of a name, or of its longest prefix with an entry."""
   parts = name.split(".")
   for end in range(len(parts), 0, -1):
     found = TABLE.get(".".join(parts[:end]))

@@ -1,13 +1,13 @@
-"""The modules of `v1` and `v2`, which are no files: tables say what each of them has.
+"""The modules of `v1` and `v2`. They have no files: tables list the names of each module.
 
     MODULES = {
       "contrib.training": Names(".contrib.training", "tensorflow.compat.v1.train"),
       "tpu": Names("tensorflow.compat.v1.tpu", homes={"trainer": "CrossShardOptimizer"}),
     }
 
-A name is first that of a home, then a module below this one, then that of the first of the modules
-that has it. One that nobody has raises an AbsentNameError, which says why and
-what to use; its import an AbsentModuleError. See docs/names_of_tensorflow.md.
+A name comes from its home if it has one, then from a module below this one, then from the first
+listed module with the name. If no module has it, it raises an AbsentNameError, with the reason and
+a replacement; its import raises an AbsentModuleError. See docs/names_of_tensorflow.md.
 """
 
 import functools
@@ -24,28 +24,28 @@ from trainer.compat.names import absent, absent_names
 
 _COMPAT = "trainer.compat"
 
-# By package, `trainer.compat.v1` or `trainer.compat.v2`: its modules, without the package in front.
+# Package, `trainer.compat.v1` or `trainer.compat.v2` → its modules, without the package's name.
 _tables: dict[str, Mapping[str, "Names"]] = {}
 
-# Where a module is asked for that programs know to lie inside of one of contrib's.
+# A module inside one of contrib's modules, which programs import by its path in TensorFlow.
 _INSIDE = re.compile(r"(contrib\.\w+)\.python((?:\.\w+)*)")
-_DEPTH = 2  # of what is a module below `python`: its folder, and the module
+_DEPTH = 2  # the levels below `python`: the folder, and the module
 
 
 class Names:
-  """What a module has.
+  """The names of a module.
 
   Args:
-    *modules: dotted names of modules that are asked in turn. One that begins with a dot is of
-      trainer.compat; the module has all that it shows.
-    homes: by module, the names that are taken of it alone, with spaces between them; `new=old`
-      where it has another name there.
+    *modules: dotted names of modules to search in turn. A leading dot means trainer.compat; the
+      module has all of its public names.
+    homes: module → names to take only from it, separated by spaces; `new=old` if the name differs
+      there.
     **constants: values.
 
   Attributes:
-    modules: those of others, which are asked when a name is.
-    own: those of trainer.compat.
-    homes: by name, (its module, its name there).
+    modules: modules of other packages, for a search by name.
+    own: modules of trainer.compat.
+    homes: name → (its module, its name there).
     constants: the argument.
   """
 
@@ -62,7 +62,7 @@ class Names:
 
 
 class Module(types.ModuleType):
-  """A module of a table, by its full name."""
+  """A module of a table. Its `__name__` is its full name."""
 
   def __getattr__(self, name: str) -> Any:
     return value(self.__name__, name)
@@ -72,17 +72,16 @@ class Module(types.ModuleType):
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-  """Finds the modules of the tables, and says of all others below their packages why they are not
-  there.
+  """Finds the modules of the tables; for other modules below, raises the reason of their absence.
 
   `from trainer.compat.v1.contrib import gan` asks for an attribute first and then for a module.
-  Python drops the error of the first, so that the second has to give the reason.
+  Python drops the first error, so the second must give the reason.
   """
 
   def find_spec(
     self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
   ) -> importlib.machinery.ModuleSpec | None:
-    """Raises AbsentModuleError for a module that is in no table; None for those of others."""
+    """Raises AbsentModuleError for a module in no table; returns None for other packages."""
     package, public = _split(fullname)
     if package not in _tables or not public:
       return None
@@ -94,7 +93,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     return Module(spec.name)
 
   def exec_module(self, module: types.ModuleType) -> None:
-    """Puts in what this package's own modules have: programs ask modules for their __dict__."""
+    """Adds the names of this package's own modules: programs read the module's __dict__."""
     package, public = _split(module.__name__)
     for one in _tables[package].get(public, Names()).own:
       vars(module).update(_public(_module(one)))
@@ -103,11 +102,11 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def add(
   package: str, modules: Mapping[str, Names]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-  """Makes the modules of a package ones that can be imported.
+  """Makes the modules of a package importable.
 
   Args:
     package: its `__name__`.
-    modules: by name without the package in front, what each has; "" is the package itself.
+    modules: name without the package → the module's names; "" is the package itself.
 
   Returns:
     The package's own (`__getattr__`, `__dir__`).
@@ -119,10 +118,10 @@ def add(
 
 
 def value(module: str, name: str) -> Any:
-  """What a name of a module is, by the module's full name.
+  """Returns the value of a name in a module, given by its full name.
 
   Raises:
-    AbsentNameError: nobody has it.
+    AbsentNameError: no module has the name.
   """
   package, public = _split(module)
   table = _tables[package]
@@ -135,7 +134,7 @@ def value(module: str, name: str) -> Any:
   if name in names.homes:
     try:
       return _of_home(*names.homes[name])
-    except ModuleNotFoundError as error:  # it needs a package that is not installed
+    except ModuleNotFoundError as error:  # a package is missing
       raise absent.AbsentNameError(full, str(error), package) from error
   if name.startswith("__"):
     raise AttributeError(f"module {module!r} has no attribute {name!r}")
@@ -160,7 +159,7 @@ def _has(module: str, name: str) -> bool:
 
 
 def names_of(module: str) -> list[str]:
-  """The names that a module has, by its full name."""
+  """Returns the names of a module, given by its full name."""
   package, public = _split(module)
   names = _tables[package].get(public, Names())
   below = f"{public}.".lstrip(".")
@@ -173,13 +172,11 @@ def names_of(module: str) -> list[str]:
 
 
 def _value_inside(package: str, inside: re.Match, full: str, name: str) -> Any:
-  """What a module inside of one of contrib's has: what that one has, `tf.contrib.tpu.TPUConfig` for
-  `from tensorflow.contrib.tpu.python.tpu import tpu_config`.
-  """
+  """Returns a name of a module inside of one of contrib's."""
   outer, depth = importlib.import_module(f"{package}.{inside[1]}"), inside[2].count(".")
   own = getattr(outer, inside[2].rpartition(".")[2], None) if depth else None
   if isinstance(own, types.ModuleType) and hasattr(own, name):
-    return getattr(own, name)  # as contrib.tpu has tpu_function
+    return getattr(own, name)  # such as tpu_function of contrib.tpu
   if depth and hasattr(outer, name):
     return getattr(outer, name)
   if depth < _DEPTH and name.islower():
@@ -193,7 +190,7 @@ def _is_inside(public: str) -> bool:
 
 
 def _split(module: str) -> tuple[str, str]:
-  """("trainer.compat.v1", "contrib.layers") of a full name."""
+  """Splits a full name, e.g. into ("trainer.compat.v1", "contrib.layers")."""
   parts = module.split(".")
   return ".".join(parts[:3]), ".".join(parts[3:])
 
@@ -202,7 +199,7 @@ _MISSING = object()
 
 
 def _module(dotted: str) -> Any:
-  """A module by its public name, which for those of TensorFlow is not always one to import."""
+  """Returns a module by its public name; not all public names of TensorFlow are importable."""
   if dotted.startswith("."):
     return importlib.import_module(_COMPAT + dotted)
   root, *rest = dotted.split(".")
@@ -215,7 +212,7 @@ def _module(dotted: str) -> Any:
 
 
 def _public(module: types.ModuleType) -> dict[str, Any]:
-  """What a module of trainer.compat has for programs: what it says in `__all__`, or defines."""
+  """Returns a module's public names: those in `__all__`, or its own definitions."""
   if hasattr(module, "__all__"):
     return {name: getattr(module, name) for name in module.__all__}
   return {
@@ -226,7 +223,7 @@ def _public(module: types.ModuleType) -> dict[str, Any]:
 
 
 def _is_defined(module: types.ModuleType, found: Any) -> bool:
-  """Whether a value of a module is not one that it imports."""
+  """Returns whether a module defines a value itself, not by an import."""
   if isinstance(found, types.FunctionType | type):
     return found.__module__ == module.__name__
   return getattr(found, "__module__", "") not in ("collections.abc", "typing") and not isinstance(
@@ -245,13 +242,13 @@ def _of(original: str, name: str) -> Any:
     return getattr(_module(original), name)
   except AttributeError:
     return _MISSING
-  except ImportError as error:  # as names of Keras 2 say it
+  except ImportError as error:  # such as names of Keras 2
     raise absent.AbsentNameError(f"{original}.{name}", _why_no_import(error)) from error
 
 
 def _why_no_import(error: ImportError) -> str:
-  """Of a package that is not installed, the command that does it."""
+  """Returns the reason, with the pip command if a package is missing."""
   if isinstance(error, ModuleNotFoundError) and error.name:
     package = error.name.partition(".")[0].replace("_", "-")
-    return f"it needs a package that is not installed: pip install {package}"
+    return f"it needs a missing package: pip install {package}"
   return str(error)

@@ -1,1 +1,1 @@
-"""tf.contrib.seq2seq: decoders that take a step at a time, what feeds them, and attention."""
+"""tf.contrib.seq2seq: decoders, helpers that feed them, and attention."""

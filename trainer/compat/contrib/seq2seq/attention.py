@@ -1,7 +1,7 @@
-"""Attention of Luong and Bahdanau, and the cell that looks back by it.
+"""Attention of Luong and Bahdanau, and a cell with attention.
 
-Variables have the names of TensorFlow 1: `memory_layer/kernel` where a mechanism is made, and
-`attention_wrapper/bahdanau_attention/query_layer/kernel` where a cell uses it.
+Variables have the names of TensorFlow 1: `memory_layer/kernel` at the construction of a mechanism,
+and `attention_wrapper/bahdanau_attention/query_layer/kernel` inside a cell.
 """
 
 import collections
@@ -19,20 +19,20 @@ v1 = tf.compat.v1
 
 
 class AttentionMechanism:
-  """How much each place of a memory counts for a query.
+  """Computes how much each position of a memory counts for a query.
 
   Args:
     query_layer: layer for queries, or None.
     memory: [batch, time, ...].
     probability_fn: function of scores [batch, time]; None: softmax.
-    memory_sequence_length: [batch], or None: places behind it do not count.
-    memory_layer: layer that makes keys of the memory; None: they are it.
-    score_mask_value: the score of places that do not count; None: minus infinity.
+    memory_sequence_length: [batch], or None: positions after the length do not count.
+    memory_layer: layer that makes keys from the memory; None: the memory itself.
+    score_mask_value: the score of positions that do not count; None: minus infinity.
 
   Attributes:
-    values: the memory, zeros behind its length.
-    keys: what queries are compared with.
-    batch_size, alignments_size: of the memory.
+    values: the memory, with zeros after its length.
+    keys: the keys, which the score compares with queries.
+    batch_size, alignments_size: the memory's sizes.
   """
 
   def __init__(
@@ -61,11 +61,11 @@ class AttentionMechanism:
     self.alignments_size = self.keys.shape[1] or tf.shape(self.keys)[1]
 
   def score(self, query: tf.Tensor) -> tf.Tensor:
-    """The scores [batch, time] of a query [batch, ...]."""
+    """Returns the scores [batch, time] of a query [batch, ...]."""
     raise NotImplementedError
 
   def __call__(self, query: tf.Tensor, state: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns (alignments [batch, time], the next state, which is the same)."""
+    """Returns (alignments [batch, time], the next state, equal to the alignments)."""
     del state
     score = self.score(query)
     if self._mask is not None:
@@ -74,7 +74,7 @@ class AttentionMechanism:
     return alignments, alignments
 
   def initial_alignments(self, batch_size: Any, dtype: Any) -> tf.Tensor:
-    """Zeros [batch, time]."""
+    """Returns zeros [batch, time]."""
     return tf.zeros([batch_size, self.alignments_size], dtype)
 
   initial_state = initial_alignments
@@ -85,14 +85,14 @@ class AttentionMechanism:
 
 
 class LuongAttention(AttentionMechanism):
-  """The product of query and key. See https://arxiv.org/abs/1508.04025.
+  """Attention by the product of query and key. See https://arxiv.org/abs/1508.04025.
 
   Args:
     num_units: the width of queries and keys.
     memory, memory_sequence_length, probability_fn, score_mask_value: as AttentionMechanism.
     scale: whether a variable scales the scores.
-    dtype: of the layer.
-    name: of the scope.
+    dtype: the layer's dtype.
+    name: the scope's name.
   """
 
   def __init__(
@@ -125,14 +125,14 @@ class LuongAttention(AttentionMechanism):
 
 
 class BahdanauAttention(AttentionMechanism):
-  """A layer over the sum of query and key. See https://arxiv.org/abs/1409.0473.
+  """Attention by a layer over the sum of query and key. See https://arxiv.org/abs/1409.0473.
 
   Args:
-    num_units: its width.
+    num_units: the layer's width.
     memory, memory_sequence_length, probability_fn, score_mask_value: as AttentionMechanism.
-    normalize: whether its weights are normalized.
-    dtype: of the layers.
-    name: of the scope.
+    normalize: whether to normalize the layer's weights.
+    dtype: the layers' dtype.
+    name: the scope's name.
   """
 
   def __init__(
@@ -181,7 +181,7 @@ class AttentionWrapperState(
   """The state of an AttentionWrapper."""
 
   def clone(self, **changes: Any) -> "AttentionWrapperState":
-    """A copy with other values; `decoder_initial_state.clone(cell_state=encoder_state)`.
+    """Returns a copy with other values; `decoder_initial_state.clone(cell_state=encoder_state)`.
 
     Raises:
       ValueError: a value has another shape.
@@ -198,19 +198,19 @@ class AttentionWrapperState(
 
 
 class AttentionWrapper(RNN_CELLS.RNNCell):
-  """A cell that gets, beside its inputs, what its last output has looked for in a memory.
+  """A cell that also reads the attention of its previous output over a memory.
 
   Args:
-    cell: of tf.nn.rnn_cell.
-    attention_mechanism: one or several.
+    cell: a cell of tf.nn.rnn_cell.
+    attention_mechanism: one mechanism, or several.
     attention_layer_size: width of a layer over output and context, or None: the attention is the
-      context; one for each mechanism where these are several.
+      context. A list for several mechanisms.
     alignment_history: whether the state keeps the alignments of all steps.
-    cell_input_fn: function of (inputs, attention); default: both beside each other.
-    output_attention: whether it gives the attention, and not the cell's output.
+    cell_input_fn: function of (inputs, attention); default: concatenates both.
+    output_attention: whether the output is the attention instead of the cell's output.
     initial_cell_state: the cell's state in zero_state.
-    name: of the scope.
-    attention_layer: layers in place of attention_layer_size.
+    name: the scope's name.
+    attention_layer: layers instead of attention_layer_size.
   """
 
   def __init__(
@@ -237,7 +237,7 @@ class AttentionWrapper(RNN_CELLS.RNNCell):
     ]
     if self._layers and len(self._layers) != len(self._mechanisms):
       raise ValueError(
-        f"{len(self._layers)} attention layers are given for {len(self._mechanisms)} mechanisms."
+        f"Got {len(self._layers)} attention layers for {len(self._mechanisms)} mechanisms."
       )
     widths = (
       sizes
@@ -270,7 +270,7 @@ class AttentionWrapper(RNN_CELLS.RNNCell):
     )  # fmt: skip
 
   def zero_state(self, batch_size: Any, dtype: Any) -> AttentionWrapperState:
-    """The state in front of the first step."""
+    """Returns the state before the first step."""
     with tf.name_scope("AttentionWrapperZeroState"):
       alignments = [one.initial_alignments(batch_size, dtype) for one in self._mechanisms]
       histories: list[Any] = [()] * len(alignments)
@@ -294,7 +294,7 @@ class AttentionWrapper(RNN_CELLS.RNNCell):
       )
 
   def call(self, inputs: Any, state: AttentionWrapperState) -> tuple[Any, AttentionWrapperState]:
-    """A step; returns (outputs, the next state)."""
+    """Runs a step; returns (outputs, the next state)."""
     if not isinstance(state, AttentionWrapperState):
       raise TypeError(
         f"Expected state to be instance of AttentionWrapperState. Received type {type(state)}."

@@ -1,4 +1,4 @@
-"""Beam search: the likeliest sequences, several at a time."""
+"""Beam search: finds the likeliest sequences, several at a time."""
 
 import collections
 from collections.abc import Callable
@@ -23,23 +23,23 @@ class BeamSearchDecoderState(
     "BeamSearchDecoderState", ("cell_state", "log_probs", "finished", "lengths")
   )
 ):
-  """The beams of each example: all are [batch, beams, ...]."""
+  """The beams of each example; all fields are [batch, beams, ...]."""
 
 
 class BeamSearchDecoderOutput(
   collections.namedtuple("BeamSearchDecoderOutput", ("scores", "predicted_ids", "parent_ids"))
 ):
-  """A step of all beams: [batch, beams] each."""
+  """One step of all beams; all fields are [batch, beams]."""
 
 
 class FinalBeamSearchDecoderOutput(
   collections.namedtuple("FinalBeamDecoderOutput", ("predicted_ids", "beam_search_decoder_output"))
 ):
-  """All steps: predicted_ids are those of whole sequences, the best first."""
+  """All steps; predicted_ids has whole sequences, the best first."""
 
 
 def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
-  """Repeats each example so often: [batch, ...] to [batch * multiplier, ...], of a nest."""
+  """Repeats each example of a nest: [batch, ...] to [batch * multiplier, ...]."""
   with tf.name_scope(name or "tile_batch"):
     return tf.nest.map_structure(lambda tensor: tf.repeat(tensor, multiplier, 0), t)
 
@@ -47,13 +47,13 @@ def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
 def gather_tree(
   step_ids: Any, parent_ids: Any, max_sequence_lengths: Any, end_token: Any
 ) -> tf.Tensor:
-  """The sequences of beams, followed from their ends.
+  """Returns the sequences of beams, by following the parents from the ends.
 
   Args:
-    step_ids: int32 [time, batch, beams], what was said.
-    parent_ids: the same, which beam of the step before each went on from.
+    step_ids: int32 [time, batch, beams], the ids of each step.
+    parent_ids: the same shape: the beam of the previous step that each beam continues.
     max_sequence_lengths: int32 [batch]: later steps are end_token.
-    end_token: also follows where a sequence has said it.
+    end_token: fills steps after a sequence's first end_token too.
 
   Returns:
     int32 [time, batch, beams].
@@ -77,17 +77,17 @@ def gather_tree(
 
 
 class BeamSearchDecoder(Decoder):
-  """A cell whose likeliest sequences are looked for.
+  """Searches the likeliest sequences of a cell.
 
   Args:
-    cell: of tf.nn.rnn_cell; of an AttentionWrapper, also the memory has to be tiled.
+    cell: a cell of tf.nn.rnn_cell; tile the memory of an AttentionWrapper too.
     embedding: function of ids, or [ids, ...].
     start_tokens: int32 [batch].
     end_token: int32 scalar.
-    initial_state: the cell's, each example tiled by tile_batch.
-    beam_width: how many sequences.
-    output_layer: layer that makes logits of the cell's outputs, or None.
-    length_penalty_weight: how much longer sequences are preferred; 0 for not at all.
+    initial_state: the cell's state, with examples repeated by tile_batch.
+    beam_width: the number of sequences.
+    output_layer: layer that makes logits from the cell's outputs, or None.
+    length_penalty_weight: the preference for longer sequences; 0 for none.
     reorder_tensor_arrays: whether an AttentionWrapper's alignments follow the sequences.
   """
 
@@ -127,7 +127,7 @@ class BeamSearchDecoder(Decoder):
 
   def initialize(self, name: str | None = None) -> tuple[tf.Tensor, Any, Any]:
     shape = [self.batch_size, self._beam_width]
-    first = tf.zeros([self.batch_size], tf.int32)  # all beams but the first one would be the same
+    first = tf.zeros([self.batch_size], tf.int32)  # at first, all beams are equal: keep one
     finished = tf.one_hot(first, self._beam_width, False, True)
     dtype = tf.nest.flatten(self._initial_state)[0].dtype
     state = BeamSearchDecoderState(
@@ -154,10 +154,10 @@ class BeamSearchDecoder(Decoder):
     return made, state, self._embedding_fn(made.predicted_ids), state.finished
 
   def _choose(self, logits, cell_state, before):
-    """The best of what all beams could say; returns (BeamSearchDecoderOutput, the next state)."""
+    """Selects the beams' best continuations; returns (BeamSearchDecoderOutput, the next state)."""
     words = logits.shape[-1] or tf.shape(logits)[-1]
     dtype = logits.dtype
-    # A finished beam says the end again, for nothing.
+    # A finished beam repeats the end, at no cost.
     of_finished = tf.one_hot(self._end_token, words, tf.cast(0.0, dtype), dtype.min, dtype=dtype)
     step_probs = tf.where(before.finished[..., tf.newaxis], of_finished, tf.nn.log_softmax(logits))
     total = before.log_probs[..., tf.newaxis] + step_probs
@@ -202,7 +202,7 @@ class BeamSearchDecoder(Decoder):
     return FinalBeamSearchDecoderOutput(ids, outputs), final_state
 
   def _in_order(self, state: Any, parents: tf.Tensor, lengths: tf.Tensor) -> Any:
-    """What a TensorArray has of each step, of the beams by which the sequences went."""
+    """Reorders a TensorArray's steps by the beams that the sequences followed."""
     if not isinstance(state, tf.TensorArray):
       return state
     own = tf.zeros_like(parents) + tf.range(self._beam_width)
@@ -216,7 +216,7 @@ class BeamSearchDecoder(Decoder):
     return tf.reshape(tf.gather(tf.reshape(rows, by_beam), beams, batch_dims=2), shape)
 
   def _split(self, tensor: Any) -> Any:
-    """[batch * beams, ...] as [batch, beams, ...]; a TensorArray and scalars as they are."""
+    """Reshapes [batch * beams, ...] to [batch, beams, ...]; leaves TensorArrays and scalars."""
     if isinstance(tensor, tf.TensorArray) or tensor.shape.rank == 0:
       return tensor
     inner = tensor.shape[1:]
@@ -231,7 +231,7 @@ def _is_of_beams(tensor: Any) -> bool:
 
 
 def _merge(tensor: Any) -> Any:
-  """[batch, beams, ...] as [batch * beams, ...]; a TensorArray and scalars as they are."""
+  """Reshapes [batch, beams, ...] to [batch * beams, ...]; leaves TensorArrays and scalars."""
   if not _is_of_beams(tensor):
     return tensor
   inner = tensor.shape[2:]

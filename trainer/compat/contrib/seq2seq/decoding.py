@@ -1,4 +1,4 @@
-"""Decoders, and the loop that runs one."""
+"""Decoders, and the loop that runs a decoder."""
 
 import collections
 from typing import Any
@@ -11,14 +11,14 @@ v1 = tf.compat.v1
 
 
 class Decoder:
-  """What dynamic_decode runs.
+  """Base class of decoders for dynamic_decode.
 
   Attributes:
     batch_size: scalar.
-    output_size: nest of the shapes of an example's output of a step.
+    output_size: nest of the shapes of an example's output in a step.
     output_dtype: nest of its dtypes.
-    tracks_own_finished: whether `step` says of all examples which are finished, also of those that
-      were before.
+    tracks_own_finished: whether `step` returns the finished examples of all steps, not only of the
+      current step.
   """
 
   batch_size: Any
@@ -27,13 +27,13 @@ class Decoder:
   tracks_own_finished = False
 
   def initialize(self, name: str | None = None) -> tuple[tf.Tensor, Any, Any]:
-    """Returns (which examples are finished, the first inputs, the first state)."""
+    """Returns (finished examples as bools, the first inputs, the first state)."""
     raise NotImplementedError
 
   def step(
     self, time: Any, inputs: Any, state: Any, name: str | None = None
   ) -> tuple[Any, Any, Any, tf.Tensor]:
-    """Returns (outputs, next state, next inputs, which examples are finished)."""
+    """Returns (outputs, next state, next inputs, finished examples as bools)."""
     raise NotImplementedError
 
   def finalize(self, outputs: Any, final_state: Any, sequence_lengths: Any) -> tuple[Any, Any]:
@@ -43,17 +43,17 @@ class Decoder:
 
 
 class BasicDecoderOutput(collections.namedtuple("BasicDecoderOutput", ("rnn_output", "sample_id"))):
-  """What a BasicDecoder gives: the cell's outputs or logits, and what is said."""
+  """A BasicDecoder's output: the cell's outputs or logits, and the chosen ids."""
 
 
 class BasicDecoder(Decoder):
-  """A cell, fed by a Helper.
+  """Runs a cell with inputs from a Helper.
 
   Args:
-    cell: of tf.nn.rnn_cell.
+    cell: a cell of tf.nn.rnn_cell.
     helper: a Helper.
-    initial_state: the cell's.
-    output_layer: layer that makes logits of the cell's outputs, or None.
+    initial_state: the cell's state.
+    output_layer: layer that makes logits from the cell's outputs, or None.
   """
 
   def __init__(self, cell: Any, helper: Any, initial_state: Any, output_layer: Any = None):
@@ -92,7 +92,7 @@ class BasicDecoder(Decoder):
 
 
 def output_size(cell: Any, layer: Any) -> Any:
-  """The shapes of an example's output of a cell, or of the layer behind it."""
+  """Returns the shapes of an example's output from a cell, or from the layer after it."""
   if layer is None:
     return tf.nest.map_structure(lambda size: tf.TensorShape(size).as_list(), cell.output_size)
   if hasattr(layer, "units"):
@@ -110,22 +110,23 @@ def dynamic_decode(
   swap_memory: bool = False,
   scope: Any = None,
 ) -> tuple[Any, Any, tf.Tensor]:
-  """Runs a decoder until all examples are finished.
+  """Runs a decoder until it has finished all examples.
 
   Args:
-    decoder: it.
+    decoder: the decoder.
     output_time_major: whether outputs are [time, batch, ...].
     impute_finished: whether the outputs of finished examples are zeros, and their states stay.
-    maximum_iterations: the most steps, or None. XLA devices need it: outputs there are as long.
-    parallel_iterations: steps that may run at the same time.
-    swap_memory: whether tensors for the backward pass are kept on the host.
-    scope: of variables; default: "decoder".
+    maximum_iterations: the most steps, or None. XLA devices need it: outputs there have this
+      length.
+    parallel_iterations: the number of steps that may run at the same time.
+    swap_memory: whether the host keeps tensors for the backward pass.
+    scope: the scope of variables; default: "decoder".
 
   Returns:
     (outputs, final state, lengths): outputs are [batch, time, ...]; lengths are int32 [batch].
 
   Raises:
-    ValueError: there is no maximum_iterations on XLA devices.
+    ValueError: maximum_iterations is missing on XLA devices.
   """
   store = variable_store.current()
   is_xla = store is not None and store.on_xla is not None
@@ -185,7 +186,7 @@ def _flat(nest: Any) -> list[Any]:
 
 
 def _shapes(decoder: Decoder) -> list[Any]:
-  """The shapes of output_size, which tf.nest would take apart."""
+  """Returns the shapes of output_size as whole objects: tf.nest would flatten them."""
   shapes: list[Any] = []
   tf.__internal__.nest.map_structure_up_to(
     decoder.output_dtype, lambda _, shape: shapes.append(shape), decoder.output_dtype,
@@ -195,7 +196,7 @@ def _shapes(decoder: Decoder) -> list[Any]:
 
 
 def _is_of_all(state: Any) -> bool:
-  """Whether a state is not one of each example: a TensorArray, or the time."""
+  """Returns whether a state has no entry for each example: a TensorArray, or the time."""
   return isinstance(state, tf.TensorArray) or state.shape.rank == 0
 
 

@@ -1,4 +1,4 @@
-"""What a decoder reads: the targets, or what it said itself."""
+"""Helpers select a decoder's next inputs: the targets, or its own outputs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,11 +7,11 @@ import tensorflow as tf
 
 
 class Helper:
-  """What feeds a BasicDecoder.
+  """Feeds a BasicDecoder.
 
   Attributes:
     batch_size: scalar.
-    sample_ids_shape: the shape of what is said for each example in a step.
+    sample_ids_shape: the shape of an example's ids in a step.
     sample_ids_dtype: its dtype.
   """
 
@@ -20,22 +20,22 @@ class Helper:
   sample_ids_dtype = tf.int32
 
   def initialize(self, name: str | None = None) -> tuple[tf.Tensor, Any]:
-    """Returns (which examples are finished, the first inputs)."""
+    """Returns (finished examples as bools, the first inputs)."""
     raise NotImplementedError
 
   def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
-    """Returns what is said."""
+    """Returns the chosen ids."""
     raise NotImplementedError
 
   def next_inputs(
     self, time: Any, outputs: Any, state: Any, sample_ids: Any, name: str | None = None
   ) -> tuple[tf.Tensor, Any, Any]:
-    """Returns (which examples are finished, the next inputs, the next state)."""
+    """Returns (finished examples as bools, the next inputs, the next state)."""
     raise NotImplementedError
 
 
 class CustomHelper(Helper):
-  """A Helper of functions, which take what its methods take but for the name."""
+  """A Helper made of functions, which have the methods' arguments without the name."""
 
   def __init__(
     self,
@@ -65,7 +65,7 @@ class CustomHelper(Helper):
 
 
 class TrainingHelper(Helper):
-  """Gives the targets, one after another.
+  """Feeds the targets, one after another.
 
   Args:
     inputs: nest of [batch, time, ...].
@@ -99,7 +99,7 @@ class TrainingHelper(Helper):
     return time + 1 >= length, self._inputs_at(time + 1, length), state
 
   def _inputs_at(self, time: Any, length: tf.Tensor) -> Any:
-    """Those of a time; zeros where all examples are finished."""
+    """Returns the inputs at a time; zeros once all examples have finished."""
     goes_on = tf.reduce_any(time < tf.cast(length, tf.int32))
 
     def at(inputs: tf.Tensor) -> tf.Tensor:
@@ -110,14 +110,14 @@ class TrainingHelper(Helper):
 
 
 class ScheduledEmbeddingTrainingHelper(TrainingHelper):
-  """Gives, with a probability, the embedding of what was said in place of the target.
+  """Feeds the target, or with a probability the embedding of the chosen id.
 
   Args:
     inputs, sequence_length, time_major: as TrainingHelper.
     embedding: function of ids, or [ids, ...].
     sampling_probability: scalar or [batch].
-    seed: of what is said.
-    scheduling_seed: of the choice.
+    seed: the seed of the choice of ids.
+    scheduling_seed: the seed of the choice between target and id.
   """
 
   def __init__(
@@ -139,7 +139,7 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
     self._seed, self._scheduling_seed = seed, scheduling_seed
 
   def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
-    """Returns what is said where it is read, else -1."""
+    """Returns the chosen ids for the examples that read them, else -1."""
     said = tf.random.categorical(outputs, 1, dtype=tf.int32, seed=self._seed)[:, 0]
     drawn = tf.random.uniform(tf.shape(said), seed=self._scheduling_seed)
     return tf.where(drawn < self._probability, said, -tf.ones_like(said))
@@ -153,12 +153,12 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
 
 
 class GreedyEmbeddingHelper(Helper):
-  """Gives the embedding of the likeliest, which is said.
+  """Chooses the likeliest id, and feeds its embedding.
 
   Args:
     embedding: function of ids, or [ids, ...].
     start_tokens: [batch], integers.
-    end_token: the one after which an example is finished.
+    end_token: the id that finishes an example.
   """
 
   def __init__(self, embedding: Any, start_tokens: Any, end_token: Any):
@@ -184,11 +184,11 @@ class GreedyEmbeddingHelper(Helper):
 
 
 class SampleEmbeddingHelper(GreedyEmbeddingHelper):
-  """As GreedyEmbeddingHelper; what is said is drawn.
+  """As GreedyEmbeddingHelper, but draws the ids at random.
 
   Args:
-    softmax_temperature: the logits are divided by it.
-    seed: of what is drawn.
+    softmax_temperature: the divisor of the logits.
+    seed: the seed of the draw.
   """
 
   def __init__(
@@ -208,15 +208,15 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
 
 
 class InferenceHelper(Helper):
-  """A Helper of functions for what is no embedding.
+  """A Helper made of functions, for inputs that are no embeddings.
 
   Args:
-    sample_fn: function of outputs that returns what is said.
-    sample_shape: its shape for an example.
-    sample_dtype: its dtype.
+    sample_fn: function of outputs that returns the samples.
+    sample_shape: a sample's shape for one example.
+    sample_dtype: a sample's dtype.
     start_inputs: [batch, ...].
-    end_fn: function of what is said that returns bool [batch].
-    next_inputs_fn: function of what is said that returns the next inputs; None: it is them.
+    end_fn: function of samples that returns bool [batch].
+    next_inputs_fn: function of samples that returns the next inputs; None: the samples themselves.
   """
 
   def __init__(

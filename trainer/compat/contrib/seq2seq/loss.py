@@ -14,22 +14,22 @@ def sequence_loss(
   softmax_loss_function: Callable | None = None,
   name: str | None = None,
 ) -> tf.Tensor:
-  """Cross entropy of sequences, weighted.
+  """Returns the weighted cross entropy of sequences.
 
   Args:
     logits: [batch, time, classes].
     targets: [batch, time], integers.
     weights: [batch, time].
-    average_across_timesteps: whether it is the mean over time.
-    average_across_batch: whether it is the mean over the batch.
-    softmax_loss_function: function of (labels=, logits=) in place of cross entropy.
-    name: of the scope.
+    average_across_timesteps: whether to take the mean over time.
+    average_across_batch: whether to take the mean over the batch.
+    softmax_loss_function: function of (labels=, logits=) instead of cross entropy.
+    name: the scope's name.
 
   Returns:
-    A scalar; [batch], [time] or [batch, time] where it is no mean over the others.
+    A scalar, or [batch], [time] or [batch, time] without one or both means.
 
   Raises:
-    ValueError: something has another rank.
+    ValueError: a tensor has another rank.
   """
   for what, tensor, rank in [
     ("Logits", logits, 3),
@@ -50,7 +50,7 @@ def sequence_loss(
 
 
 def hardmax(logits: tf.Tensor, name: str | None = None) -> tf.Tensor:
-  """1 at the largest logit, 0 at all others."""
+  """Returns 1 at the largest logit, 0 at all others."""
   with tf.name_scope(name or "Hardmax"):
     logits = tf.convert_to_tensor(logits)
     return tf.one_hot(tf.argmax(logits, -1), tf.shape(logits)[-1], dtype=logits.dtype)

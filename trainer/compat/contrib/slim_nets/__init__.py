@@ -2,8 +2,8 @@
 
     from trainer.compat.v1.contrib.slim.nets import resnet_v2
 
-tf_slim itself cannot be imported beside Keras 3. The modules of this package are its files, in
-which two imports are changed: those of TensorFlow and of tf_slim.
+Programs cannot import tf_slim itself beside Keras 3. The modules of this package are tf_slim's
+files, with two changed imports: TensorFlow and tf_slim.
 """
 
 import importlib.abc
@@ -24,7 +24,7 @@ _IMPORTS = {
 class _Loader(importlib.abc.SourceLoader):
   """Reads a file of tf_slim.
 
-  It has no times of files, so that Python keeps no bytecode: that would be tf_slim's own.
+  It returns no times of files, so Python keeps no bytecode: the cache would be tf_slim's own.
   """
 
   def __init__(self, path: pathlib.Path):
@@ -46,15 +46,15 @@ class _Finder(importlib.abc.MetaPathFinder):
   def find_spec(
     self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
   ) -> importlib.machinery.ModuleSpec | None:
-    """Raises ModuleNotFoundError where tf_slim is not installed; None for other modules."""
+    """Raises ModuleNotFoundError without tf_slim; returns None for other modules."""
     package, _, name = fullname.rpartition(".")
     if package != __name__:
       return None
-    found = importlib.util.find_spec("tf_slim")  # which does not import it
+    found = importlib.util.find_spec("tf_slim")  # does not import tf_slim
     if found is None or found.origin is None:
       raise ModuleNotFoundError(
-        "it is a file of the package tf_slim, which is not installed: "
-        "pip install --no-deps tf_slim==1.1.0.",
+        "it is a file of the package tf_slim, which is missing: pip install --no-deps "
+        "tf_slim==1.1.0.",
         name="tf_slim",
       )
     file = pathlib.Path(found.origin).parent / "nets" / f"{name}.py"
