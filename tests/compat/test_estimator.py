@@ -126,7 +126,7 @@ def test_params_that_cannot_be_copied_are_refused(tmp_path):
   def model_fn(features, labels, mode, params):
     raise AssertionError
 
-  with pytest.raises(errors.SettingError, match="has a value that cannot be copied"):
+  with pytest.raises(errors.SettingError, match="cannot copy a value of params"):
     programs.estimator(tmp_path, fn=model_fn, params={"lock": threading.Lock()})
 
 

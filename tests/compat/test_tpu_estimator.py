@@ -236,7 +236,7 @@ def test_a_model_on_several_cores_is_whole_where_no_tpu_is(tmp_path):
 def test_what_cannot_work_is_refused():
   with pytest.raises(ValueError, match="input_partition_dims needs num_cores_per_replica"):
     contrib_tpu.TPUConfig(input_partition_dims=[[1, 2], None])
-  with pytest.raises(errors.SettingError, match="num_cores_per_replica=2.* leave both out"):
+  with pytest.raises(errors.SettingError, match="num_cores_per_replica=2.* remove both settings"):
     contrib_tpu.TPUConfig(num_cores_per_replica=2).check_device(is_tpu=True)
   with pytest.raises(ValueError, match="'batch_size'.*reserved"):
     programs.tpu_estimator("unused", params={"batch_size": 3})

@@ -1,10 +1,10 @@
-"""Features whose first axis is not the batch: `transpose_input` of programs for TPUs.
+"""Features with another first axis than the batch: `transpose_input` of programs for TPUs.
 
-With `transpose_input`, an input_fn gives images as [height, width, channels, batch] and the
-model_fn transposes them again, which spared a TPU an expensive copy. Other programs give several
-rows for each example: a step has 8 labelled and 24 unlabelled images. Octet cuts and pads batches
-along the first axis. So such features travel from the dataset to the model_fn with one row for each
-example.
+With `transpose_input`, an input_fn returns images as [height, width, channels, batch] and the
+model_fn transposes them again: this spared a TPU an expensive copy. Other programs return several
+rows for each example, for example 8 labelled and 24 unlabelled images in a step. Octet cuts and
+pads batches along the first axis. So such features travel from the dataset to the model_fn with one
+row for each example.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ import tensorflow as tf
 
 
 class Rows(NamedTuple):
-  """A feature with its batch in front.
+  """A feature with the batch as its first axis.
 
   Attributes:
     rows: [batch, ...]; the program has it as [..., batch].
@@ -34,17 +34,17 @@ class Groups(NamedTuple):
 
 
 def as_groups(dataset: tf.data.Dataset, batch_size: int | None = None) -> tf.data.Dataset:
-  """The dataset, with Groups in the place of each tensor with several rows for each example.
+  """Replaces each tensor of a dataset that has several rows for each example with Groups.
 
   Args:
-    batch_size: how many examples there are; None: as many as the feature with the fewest rows has.
+    batch_size: the number of examples; None: the smallest number of rows of a feature.
   """
   leaves = tf.nest.flatten(dataset.element_spec)
   sizes = [leaf.shape[0] if leaf.shape.rank else None for leaf in leaves]
   if batch_size is None and None in sizes:  # a last batch may be smaller
     return dataset
   examples = batch_size or min(sizes)
-  if examples not in sizes:  # batches of a size of the program's own, which are cut
+  if examples not in sizes:  # the program's own batch size; Octet cuts such batches
     return dataset
 
   def has_groups(leaf: Any) -> bool:
@@ -59,10 +59,10 @@ def as_groups(dataset: tf.data.Dataset, batch_size: int | None = None) -> tf.dat
 
 
 def as_rows(dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
-  """The dataset, with Rows in the place of each tensor whose batch is its last axis.
+  """Replaces each tensor of a dataset that has the batch as its last axis with Rows.
 
   Args:
-    batch_size: by which the axis is known.
+    batch_size: the size that identifies the batch axis.
   """
 
   def is_transposed(leaf: Any) -> bool:
@@ -75,7 +75,7 @@ def as_rows(dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
 def _converted(
   dataset: tf.data.Dataset, is_meant: Callable[[Any], bool], convert: Callable[[tf.Tensor], Any]
 ) -> tf.data.Dataset:
-  """The dataset with some of its tensors converted."""
+  """Converts some tensors of a dataset."""
   if not any(is_meant(leaf) for leaf in tf.nest.flatten(dataset.element_spec)):
     return dataset
   is_pair = isinstance(dataset.element_spec, tuple)
@@ -89,7 +89,7 @@ def _converted(
 
 
 def as_given(structure: Any) -> Any:
-  """A structure of tensors, with those of the program in the place of Rows and Groups."""
+  """Replaces Rows and Groups of a structure with the program's tensors."""
   if isinstance(structure, Rows):
     return _turned(structure.rows, -1)
   if isinstance(structure, Groups):
@@ -103,6 +103,6 @@ def as_given(structure: Any) -> Any:
 
 
 def _turned(tensor: tf.Tensor, by: int) -> tf.Tensor:
-  """The tensor with its axes moved to the right, the last ones to the front."""
+  """Moves the tensor's axes to the right, the last axes to the front."""
   axes = list(range(tensor.shape.rank))
   return tf.transpose(tensor, axes[-by:] + axes[:-by])

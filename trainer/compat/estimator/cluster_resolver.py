@@ -1,4 +1,4 @@
-"""TPUClusterResolver, which keeps a TPU's name: Octet drives the TPU of its own machine."""
+"""TPUClusterResolver. It only keeps a TPU's name: Octet drives the TPU of its own machine."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ import tensorflow as tf
 
 
 class TPUClusterResolver:
-  """The name or address of a TPU; none has to be there to make one.
+  """The name or address of a TPU. The constructor does not need the TPU itself.
 
   Args:
     tpu: name or address; None or "" for none.
-    others: have no effect: the zone and project are those of the TPU's own machine.
+    others: without effect: zone and project come from the TPU's own machine.
   """
 
   def __init__(self, tpu: Any = None, *args: Any, **others: Any):

@@ -1,4 +1,4 @@
-"""Early stopping by the evaluations of a run, as tf.estimator.experimental has it."""
+"""Early stopping by a run's evaluations, as in tf.estimator.experimental."""
 
 import operator
 import os
@@ -13,7 +13,7 @@ from trainer.reporting import metrics_file
 
 
 class _EarlyStoppingHook(NativeHook):
-  """Asks should_stop_fn every so many steps or seconds, from the first step on."""
+  """Calls should_stop_fn at an interval in steps or seconds, from the first step."""
 
   def __init__(self, should_stop_fn: Callable[[], bool], seconds: float | None, steps: int | None):
     self._should_stop = should_stop_fn
@@ -38,10 +38,11 @@ def make_early_stopping_hook(
   run_every_secs: float | None = 60,
   run_every_steps: int | None = None,
 ) -> NativeHook:
-  """A hook that ends the training when should_stop_fn says so.
+  """Returns a hook that ends the training once should_stop_fn returns True.
 
   Args:
-    run_every_secs, run_every_steps: when it is asked, after a loop; one of them is None.
+    run_every_secs, run_every_steps: the interval of the calls, which come after a loop; one of the
+      two is None.
   """
   del estimator
   return _EarlyStoppingHook(should_stop_fn, run_every_secs, run_every_steps)
@@ -87,8 +88,9 @@ def stop_if_no_increase_hook(
   min_steps: int = 0,
   **when: Any,
 ) -> NativeHook:
-  """Ends the training when a metric of its evaluations was not higher than before for so many
-  steps; see stop_if_higher_hook.
+  """Ends the training if a metric has not increased for an interval of steps.
+
+  See stop_if_higher_hook.
   """
   most = max_steps_without_increase
   return _without_progress(estimator, metric_name, operator.gt, most, eval_dir, min_steps, when)
@@ -102,7 +104,7 @@ def stop_if_no_decrease_hook(
   min_steps: int = 0,
   **when: Any,
 ) -> NativeHook:
-  """As stop_if_no_increase_hook, where lower is better."""
+  """As stop_if_no_increase_hook, for a metric that is better if lower."""
   most = max_steps_without_decrease
   return _without_progress(estimator, metric_name, operator.lt, most, eval_dir, min_steps, when)
 
@@ -131,10 +133,10 @@ def _without_progress(
 def _values(
   estimator: Any, metric_name: str, eval_dir: str | None, min_steps: int
 ) -> dict[int, float]:
-  """dict of step → a metric of its evaluation.
+  """Returns a dict of step → the metric in the step's evaluation.
 
   Raises:
-    SettingError: an evaluation has no such metric.
+    SettingError: an evaluation lacks the metric.
   """
   found = read_eval_metrics(eval_dir or estimator.eval_dir())
   for step, metrics in found.items():
@@ -149,13 +151,13 @@ def _values(
 def make_stop_at_checkpoint_step_hook(
   estimator: Any, last_step: int, wait_after_file_check_secs: float = 30
 ) -> NativeHook:
-  """A hook that ends the training at a step: all workers reach it together."""
+  """Returns a hook that ends the training at a step. All workers reach the step together."""
   del estimator, wait_after_file_check_secs
   return StopAtStepHook(last_step=last_step)
 
 
 def read_eval_metrics(eval_dir: str) -> dict[int, dict[str, float]]:
-  """dict of step → metrics, of the evaluations of an eval_dir (Estimator.eval_dir())."""
+  """Returns a dict of step → metrics, from the evaluations in Estimator.eval_dir()."""
   model_dir, name = os.path.split(eval_dir.rstrip("/"))
   kind = metrics_file.eval_kind(name.removeprefix("eval").removeprefix("_") or None)
   found: dict[int, dict[str, float]] = {}

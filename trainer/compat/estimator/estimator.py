@@ -36,7 +36,7 @@ v1 = tf.compat.v1
 
 _KINDS = {"train": trainer.ModeKeys.TRAIN, "eval": trainer.ModeKeys.EVAL}
 
-# What trainer.Estimator has, on its class and on each of its objects.
+# Attributes of trainer.Estimator, on the class and on its objects.
 _OF_OCTET = {name for name in dir(trainer.Estimator) if not name.startswith("_")}
 _OF_OCTET |= {"device", "watchdog", "workers"}
 
@@ -45,10 +45,11 @@ class Estimator(reading.Reading):
   """A program's Estimator. Arguments, methods and results as in 2.15.
 
   Args:
-    model_fn: `model_fn(features, labels, mode, params, config)`, or with fewer of these.
-    model_dir: where everything is written; default: config.model_dir, or a temporary folder.
+    model_fn: `model_fn(features, labels, mode, params, config)`, or a function of fewer of these
+      arguments.
+    model_dir: the output folder; default: config.model_dir, or a temporary folder.
     config: a RunConfig.
-    params: of any kind: a dict, HParams, an argparse.Namespace. Functions get copies of them.
+    params: of any kind: a dict, HParams, an argparse.Namespace. Functions get copies of params.
     warm_start_from: a path or WarmStartSettings.
   """
 
@@ -78,13 +79,13 @@ class Estimator(reading.Reading):
       notes.tell_once(f"Using temporary folder as model directory: {chosen}")
     self._config = config.replace(model_dir=octet_config.absolute_dir(chosen))
     _check_takes_params(model_fn, params)
-    self._sizes: dict[str, int] = {}  # by kind, those of all cores together
-    self._runners: dict[tuple, trainer.Estimator] = {}  # by sizes
+    self._sizes: dict[str, int] = {}  # kind → batch size of all cores together
+    self._runners: dict[tuple, trainer.Estimator] = {}  # sizes → trainer.Estimator
     self._given_hooks = {mode: fetches.GivenHooks([]) for mode in _KINDS.values()}
     self._trainings = 0
     self._is_training = False
 
-  # ------------------------------------------------------------------ what it is
+  # ------------------------------------------------------------------ properties
 
   @property
   def model_dir(self) -> str:
@@ -100,7 +101,7 @@ class Estimator(reading.Reading):
 
   @property
   def model_fn(self) -> Callable:
-    """The model_fn with params bound, as 2.15 has it."""
+    """Returns the model_fn with bound params, as in 2.15."""
     given = self._given_model_fn
 
     def public_model_fn(features, labels, mode, config):
@@ -110,25 +111,25 @@ class Estimator(reading.Reading):
     return public_model_fn
 
   def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
-    """What the model_fn returns for tensors of the caller's graph."""
+    """Returns the model_fn's result for tensors of the caller's graph."""
     if labels is not None and not input_fns.takes(self._model_fn, "labels"):
       raise ValueError("model_fn does not take labels, but input_fn returns labels.")
     return self.model_fn(features, labels, mode, config)
 
   @property
   def _model_fn(self) -> Callable:
-    """The program's model_fn. Wrappers of Estimators call it, and set a model_fn of their own."""
+    """The program's model_fn. Wrappers of Estimators call it, and replace it."""
     return self._given_model_fn
 
   @_model_fn.setter
   def _model_fn(self, model_fn: Callable) -> None:
     self._given_model_fn = model_fn
     self._state = program_state.ProgramState(model_fn)
-    self._runners.clear()  # they have traced the one before
+    self._runners.clear()  # they have traced the previous model_fn
 
   @property
   def octet(self) -> trainer.Estimator:
-    """The trainer.Estimator that does the work."""
+    """Returns the trainer.Estimator behind this Estimator."""
     key = tuple(sorted(self._sizes.items()))
     if key not in self._runners:
       self._runners[key] = self._make_runner()
@@ -156,15 +157,16 @@ class Estimator(reading.Reading):
     )
 
   def __getattr__(self, name: str) -> Any:
-    """Returns what only trainer.Estimator has: device, checkpoint_steps, save_checkpoint, ..."""
+    """Returns attributes of trainer.Estimator: device, checkpoint_steps, save_checkpoint, ..."""
     # No other name: `self.octet` connects the device, and hasattr must not.
     if name not in _OF_OCTET:
       raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
     return getattr(self.octet, name)
 
   def hold_model_dir(self) -> contextlib.AbstractContextManager[None]:
-    """Returns an empty context: each training holds the folder itself, since it may have another
-    trainer.Estimator.
+    """Returns an empty context.
+
+    Each training locks the folder itself, because another trainer.Estimator may run it.
     """
     return contextlib.nullcontext()
 
@@ -182,7 +184,7 @@ class Estimator(reading.Reading):
   def eval_dir(self, name: str | None = None) -> str:
     return os.path.join(self.model_dir, f"eval_{name}" if name else "eval")
 
-  # ------------------------------------------------------------------ what it does
+  # ------------------------------------------------------------------ calls
 
   @program_errors.of_program()
   def train(
@@ -194,14 +196,14 @@ class Estimator(reading.Reading):
     saving_listeners: Any = None,
     **more: Any,
   ) -> "Estimator":
-    """Trains; see trainer.Estimator.train, also for what there is beside."""
+    """Trains; see trainer.Estimator.train. Also deals with what 2.15 wrote beside checkpoints."""
     adapted = self._adapted(trainer.ModeKeys.TRAIN, hooks)
     reader = self._reader("train", input_fn)
     self._trainings += 1
     listeners: list[Any] = [
       listeners_lib.Listener(one, lambda: self.octet.variables) for one in saving_listeners or []
     ]
-    if self._config.checkpoint_save_graph_def:  # before others look at the checkpoint's files
+    if self._config.checkpoint_save_graph_def:  # before others look at the files
       listeners.insert(0, meta_files.MetaFiles(self.model_dir, lambda: self.octet.variables))
     self._is_training = True
     try:
@@ -222,7 +224,7 @@ class Estimator(reading.Reading):
     """Evaluates; see trainer.Estimator.evaluate. Numbers are numpy's: result["loss"].item()."""
     adapted = self._adapted(trainer.ModeKeys.EVAL, hooks)
     reader = self._reader("eval", input_fn, steps)
-    steps = None if self._is_without_size("eval") else steps  # of whose batches the reader gives
+    steps = None if self._is_without_size("eval") else steps  # the reader cuts to them
     values = self.octet.evaluate(reader, steps, adapted, checkpoint_path, name)
     return {key: _as_numpy(value) for key, value in values.items()}
 
@@ -255,9 +257,9 @@ class Estimator(reading.Reading):
   ) -> bytes:
     """Exports; see trainer.Estimator.export_saved_model. Returns the path as bytes."""
     if as_text:
-      notes.tell_once("export_saved_model(as_text=True): a SavedModel is written in binary form.")
+      notes.tell_once("export_saved_model(as_text=True): Octet writes a SavedModel in binary form.")
     if experimental_mode != trainer.ModeKeys.PREDICT:
-      raise errors.SettingError("export_saved_model: only mode PREDICT can be exported.")
+      raise errors.SettingError("export_saved_model: Octet can export only mode PREDICT.")
     self._state.begin(trainer.ModeKeys.PREDICT)
     receiver_fn = sparse_inputs.received_as_rows(serving_input_receiver_fn)
     return self.octet.export_saved_model(
@@ -287,11 +289,11 @@ class Estimator(reading.Reading):
     as_text: bool = False,
     checkpoint_path: str | None = None,
   ) -> bytes:
-    """Exports mode PREDICT; there is no graph of training in a SavedModel here."""
+    """Exports mode PREDICT. Octet's SavedModels have no training graph."""
     receiver = input_receiver_fn_map.get(trainer.ModeKeys.PREDICT)
     if receiver is None:
       raise errors.SettingError(
-        "Only mode PREDICT can be exported, and there is no receiver of it."
+        "Octet can export only mode PREDICT, and the map has no receiver for it."
       )
     return self.export_saved_model(
       export_dir_base, receiver, assets_extra, as_text, checkpoint_path
@@ -301,27 +303,27 @@ class Estimator(reading.Reading):
 
   @property
   def _steps_between_hooks(self) -> int | None:
-    """The number of steps between two calls of SessionRunHooks; None: a call after each loop."""
+    """Returns the number of steps between two calls of SessionRunHooks; None: after each loop."""
     return 1
 
   @property
   def _octet_params(self) -> dict[str, Any]:
-    """The params that Octet hands to the model_fn, without the program's own "batch_size"."""
+    """Returns Octet's params for the model_fn, without the program's own "batch_size"."""
     return {}
 
   def _make_params(self, params: dict[str, Any]) -> Any:
-    """The params that a function of the program gets, from those that Octet gives."""
+    """Returns the params for a function of the program, from Octet's params."""
     del params
     return self.params
 
   def _begin(self, mode: str) -> None:
-    """Has the model_fn traced anew where the program has changed what it keeps."""
-    # An evaluation inside a training needs the trainer.Estimator that trains.
+    """Traces the model_fn again if the program has changed state that the model_fn keeps."""
+    # An evaluation inside a training must keep the trainer.Estimator that trains.
     if self._state.begin(mode) and not self._is_training:
       self._runners.clear()
 
   def _adapted(self, mode: str, hooks: Any) -> list[Any]:
-    """Makes hooks of Octet; drops the traced steps if a hook must see its step be traced."""
+    """Makes hooks of Octet; drops the traced steps if a hook must see the trace of its step."""
     self._begin(mode)
     every = self._steps_between_hooks
     adapted = session_hooks.adapt(hooks, every)
@@ -333,7 +335,7 @@ class Estimator(reading.Reading):
 
 
 def _load_global_step_from_checkpoint_dir(checkpoint_dir: str) -> int:
-  """The step of the newest checkpoint of a folder, or 0; programs take it from this module."""
+  """Returns the step of a folder's newest checkpoint, or 0. Programs import it from this module."""
   newest = tf.train.latest_checkpoint(checkpoint_dir)
   if newest is None:
     return 0
@@ -341,10 +343,10 @@ def _load_global_step_from_checkpoint_dir(checkpoint_dir: str) -> int:
 
 
 def _as_numpy(value: Any) -> Any:
-  """Converts a number of an evaluation to NumPy's: programs call value.item()."""
+  """Converts a number of an evaluation to a NumPy value: programs call value.item()."""
   if isinstance(value, float):
-    # A session gave float32. But evaluations.json has the float64 value, and an exporter finds the
-    # record of an evaluation by it.
+    # A session returned float32. But evaluations.json has the float64 value, and an exporter finds
+    # an evaluation's record by that value.
     return np.float64(value)
   return np.int64(value) if isinstance(value, int) else value
 
@@ -352,7 +354,8 @@ def _as_numpy(value: Any) -> Any:
 def _check_takes_params(model_fn: Callable, params: Any) -> None:
   if params is not None and callable(model_fn) and not input_fns.takes(model_fn, "params"):
     raise ValueError(
-      f"model_fn {spec.name_of(model_fn)} does not take params, and params are given: {params!r}."
+      f"model_fn {spec.name_of(model_fn)} does not take params, but the Estimator got params: "
+      f"{params!r}."
     )
 
 

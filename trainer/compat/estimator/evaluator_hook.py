@@ -7,14 +7,14 @@ from trainer.compat.estimator.hooks import NativeHook, Timer
 
 
 class InMemoryEvaluatorHook(NativeHook):
-  """Evaluates before the first step, every so many steps, and after the last one.
+  """Evaluates before the first step, at an interval of steps, and after the last step.
 
-  What is evaluated is saved first: evaluations are of checkpoints.
+  Each evaluation saves a checkpoint first, and evaluates it.
 
   Args:
     estimator: the Estimator that trains.
-    input_fn: see Estimator.evaluate, as steps, hooks and name.
-    every_n_iter: after how many steps it evaluates.
+    input_fn: see Estimator.evaluate; also for steps, hooks and name.
+    every_n_iter: the number of steps between two evaluations.
 
   Raises:
     ValueError: every_n_iter is not positive.

@@ -1,4 +1,4 @@
-"""tf.estimator.export: what a SavedModel takes (receivers), and what it gives (outputs)."""
+"""tf.estimator.export: the inputs of a SavedModel (receivers) and its outputs."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -15,9 +15,9 @@ def _by_name(tensors: Any, name: str) -> Any:
 
 @dataclasses.dataclass
 class ServingInputReceiver:
-  """What a serving_input_receiver_fn returns: features, and the placeholders they are made of.
+  """The result of a serving_input_receiver_fn: features, and the placeholders behind them.
 
-  One tensor is a dict of it: features are called "feature", and what is served "input".
+  A single tensor becomes a dict: "feature" names the features, and "input" the served tensor.
   """
 
   features: Any
@@ -33,7 +33,7 @@ class ServingInputReceiver:
 
 
 class TensorServingInputReceiver(ServingInputReceiver):
-  """As ServingInputReceiver, for features that are one tensor."""
+  """As ServingInputReceiver, for a single tensor as features."""
 
   def __post_init__(self):
     self.receiver_tensors = _by_name(self.receiver_tensors, "input")
@@ -42,11 +42,11 @@ class TensorServingInputReceiver(ServingInputReceiver):
 def build_raw_serving_input_receiver_fn(
   features: Mapping[str, Any], default_batch_size: int | None = None
 ) -> Callable[[], ServingInputReceiver]:
-  """A serving_input_receiver_fn that takes the features as they are.
+  """Returns a serving_input_receiver_fn for unserialized features.
 
   Args:
-    features: dict of name → tensor (or TensorSpec) of the shape and dtype that is served.
-    default_batch_size: the batch that is served; None for any.
+    features: dict of name → tensor (or TensorSpec) with the served shape and dtype.
+    default_batch_size: the served batch size; None for any size.
   """
   specs = {name: _spec_of(feature) for name, feature in features.items()}
 
@@ -63,11 +63,11 @@ def build_raw_serving_input_receiver_fn(
 def build_parsing_serving_input_receiver_fn(
   feature_spec: Mapping[str, Any], default_batch_size: int | None = None
 ) -> Callable[[], ServingInputReceiver]:
-  """A serving_input_receiver_fn that takes serialized tf.train.Examples.
+  """Returns a serving_input_receiver_fn for serialized tf.train.Examples.
 
   Args:
     feature_spec: as tf.io.parse_example takes it.
-    default_batch_size: the batch that is served; None for any.
+    default_batch_size: the served batch size; None for any size.
   """
 
   def serving_input_receiver_fn() -> ServingInputReceiver:
@@ -92,18 +92,18 @@ class ExportOutput:
   """A signature of a SavedModel.
 
   Attributes:
-    method: the part of TensorFlow Serving's interface that it answers, beside predict.
+    method: the part of TensorFlow Serving's interface that the signature answers, besides predict.
   """
 
   method: str | None = None
 
   def signature(self) -> dict[str, tf.Tensor]:
-    """dict of name → tensor, what the signature gives."""
+    """Returns a dict of name → tensor: the signature's outputs."""
     raise NotImplementedError
 
 
 class PredictOutput(ExportOutput):
-  """The signature of what a model predicts.
+  """The signature of a model's predictions.
 
   Args:
     outputs: a tensor, or dict of name → tensor.
@@ -150,7 +150,7 @@ class RegressionOutput(ExportOutput):
 
 
 class EvalOutput(ExportOutput):
-  """Taken as programs make it; a SavedModel here serves predictions alone."""
+  """Accepted for programs that make it. Octet's SavedModels serve predictions alone."""
 
   def __init__(self, loss: Any = None, predictions: Any = None, metrics: Any = None):
     self.loss, self.predictions, self.metrics = loss, predictions, metrics

@@ -1,4 +1,4 @@
-"""Exporter, LatestExporter, FinalExporter and BestExporter, in the arguments of 2.15."""
+"""Exporter, LatestExporter, FinalExporter and BestExporter, with the arguments of 2.15."""
 
 import os
 from collections.abc import Callable
@@ -12,11 +12,11 @@ _BEST = "best.json"
 
 
 class Exporter:
-  """What a program's own exporters derive from."""
+  """Base class of a program's own exporters."""
 
   @property
   def name(self) -> str:
-    """The folder below <model_dir>/export that it exports to."""
+    """Returns the export's folder below <model_dir>/export."""
     raise NotImplementedError
 
   def export(
@@ -32,7 +32,7 @@ class Exporter:
 
 
 class _SavedModelExporter(Exporter):
-  """What the exporters here have in common."""
+  """Common part of the exporters below."""
 
   def __init__(
     self,
@@ -64,7 +64,7 @@ class _SavedModelExporter(Exporter):
 
 
 class LatestExporter(_SavedModelExporter):
-  """Exports every model that is evaluated."""
+  """Exports each evaluated model."""
 
   def export(
     self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export
@@ -73,7 +73,7 @@ class LatestExporter(_SavedModelExporter):
 
 
 class FinalExporter(_SavedModelExporter):
-  """Exports the model that the training ends with."""
+  """Exports the final model of a training."""
 
   def __init__(
     self,
@@ -97,11 +97,11 @@ def _loss_smaller(best_eval_result: dict[str, Any], current_eval_result: dict[st
 
 
 class BestExporter(_SavedModelExporter):
-  """Exports a model that is better than all before it, those of earlier processes too.
+  """Exports a model that is better than all earlier ones, in earlier processes too.
 
   Args:
-    compare_fn: tells of two results whether the second is the better one.
-    event_file_pattern: has no effect: the best result is kept beside the exports.
+    compare_fn: function of the best and the current result: whether the current one is better.
+    event_file_pattern: without effect: Octet keeps the best result beside the exports.
   """
 
   def __init__(
@@ -116,7 +116,7 @@ class BestExporter(_SavedModelExporter):
   ):
     del event_file_pattern
     if serving_input_receiver_fn is None:
-      raise ValueError("BestExporter: serving_input_receiver_fn must be given.")
+      raise ValueError("BestExporter: serving_input_receiver_fn is missing.")
     super().__init__(name, serving_input_receiver_fn, assets_extra, as_text, exports_to_keep)
     self._is_better = compare_fn
 
@@ -124,7 +124,7 @@ class BestExporter(_SavedModelExporter):
     self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export
   ) -> Any:
     path = os.path.join(export_path, _BEST)
-    remedy = "remove it; the best result so far is then unknown"
+    remedy = "remove it; Octet then forgets the best result so far"
     best = json_form.read(path, dict[str, float], remedy)
     if best is not None and not self._is_better(
       best_eval_result=best, current_eval_result=eval_result

@@ -1,4 +1,4 @@
-"""Estimators from others: with metrics beside their own, with features among the predictions."""
+"""Estimators made from others: with more metrics, or with features in the predictions."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -14,15 +14,15 @@ _ARGUMENTS = ("features", "labels", "predictions", "config")
 
 
 def add_metrics(estimator: Estimator, metric_fn: Callable[..., dict[str, Any]]) -> Estimator:
-  """An Estimator in the same model_dir that evaluates more metrics.
+  """Returns an Estimator in the same model_dir that evaluates more metrics.
 
   Args:
-    estimator: the one that has the model.
+    estimator: the Estimator with the model.
     metric_fn: function of any of features, labels, predictions and config that returns metrics by
-      name, as eval_metric_ops has them; they take the place of the estimator's of the same name.
+      name, as in eval_metric_ops; they replace the estimator's metrics with the same names.
 
   Raises:
-    ValueError: metric_fn takes another argument.
+    ValueError: metric_fn has another argument.
   """
   taken = list(inspect.signature(metric_fn).parameters)
   unknown = [name for name in taken if name not in _ARGUMENTS]
@@ -47,17 +47,17 @@ def forward_features(
   keys: str | Sequence[str] | None = None,
   sparse_default_values: dict[str, Any] | None = None,
 ) -> Estimator:
-  """An Estimator in the same model_dir whose predictions have features of their examples.
+  """Returns an Estimator in the same model_dir that adds features to the predictions.
 
-  The signature `predict` of an export has them too.
+  An export's signature `predict` has the features too.
 
   Args:
-    estimator: the one that has the model.
-    keys: of the features; None for all.
-    sparse_default_values: by key, what fills up a sparse feature; 0 or "" where there is none.
+    estimator: the Estimator with the model.
+    keys: the features' keys; None for all.
+    sparse_default_values: key → the filler of a sparse feature; default 0 or "".
 
   Raises:
-    KeyError: there is no such feature.
+    KeyError: no feature has the key.
     ValueError: the predictions are no dict, or have an entry with a feature's key.
   """
   wanted = [keys] if isinstance(keys, str) else keys

@@ -1,4 +1,4 @@
-"""The hooks of tf.train and tf.estimator, without sessions. Arguments as 2.15 has them."""
+"""The hooks of tf.train and tf.estimator, without sessions. The arguments are 2.15's."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ v1 = tf.compat.v1
 
 
 class Timer(v1.train.SecondOrStepTimer):
-  """Fires at the first step, then every so many steps or seconds."""
+  """Fires at the first step, then at an interval of steps or seconds."""
 
   def __init__(self, every_steps: int | None, every_secs: float | None, who: str):
     if (every_steps is None) == (every_secs is None):
@@ -25,7 +25,7 @@ class Timer(v1.train.SecondOrStepTimer):
     super().__init__(every_secs=every_secs, every_steps=every_steps)
 
   def next_step(self, step: int) -> int | None:
-    """The next step that it is due at, or None where that is a matter of time."""
+    """Returns the next step to fire at, or None for an interval of seconds."""
     if self._every_steps is None:
       return None
     last = self.last_triggered_step()
@@ -33,10 +33,10 @@ class Timer(v1.train.SecondOrStepTimer):
 
 
 class LoggingTensorHook(NativeHook):
-  """Logs tensors every so many steps or seconds.
+  """Logs tensors at an interval of steps or seconds.
 
   Args:
-    tensors: dict of tag → tensor or its name, or a list of these.
+    tensors: dict of tag → tensor or its name, or a list of tensors or names.
   """
 
   def __init__(
@@ -102,7 +102,7 @@ class StopAtStepHook(NativeHook):
 
 
 class CheckpointSaverHook(NativeHook):
-  """Saves checkpoints every so many steps or seconds, in model_dir."""
+  """Saves checkpoints at an interval of steps or seconds, in model_dir."""
 
   def __init__(
     self,
@@ -121,7 +121,7 @@ class CheckpointSaverHook(NativeHook):
     self._given = list(listeners or [])
     self._listeners: list[Any] = []
     if checkpoint_basename != "model.ckpt":
-      notes.tell_once("CheckpointSaverHook: checkpoints are always called model.ckpt-<step>.")
+      notes.tell_once("CheckpointSaverHook: Octet always names checkpoints model.ckpt-<step>.")
 
   def start(self, estimator: Any) -> None:
     if self._directory != estimator.model_dir:
@@ -157,11 +157,11 @@ class CheckpointSaverHook(NativeHook):
 
 
 class AsyncCheckpointSaverHook(CheckpointSaverHook):
-  """As CheckpointSaverHook: with either, the training goes on while a checkpoint is written."""
+  """As CheckpointSaverHook. With either, the training continues while Octet writes a checkpoint."""
 
 
 class StepCounterHook(NativeHook):
-  """Logs steps per second, and writes them to output_dir or by the summary_writer."""
+  """Logs steps per second, and writes them to output_dir or to the summary_writer."""
 
   def __init__(
     self,
@@ -179,7 +179,7 @@ class StepCounterHook(NativeHook):
 
   def start(self, estimator: Any) -> None:
     if self._summary_writer is None and self._output_dir:
-      with tf.Graph().as_default():  # outside of which there are no such writers
+      with tf.Graph().as_default():  # TensorFlow makes such writers in graphs alone
         self._summary_writer = v1.summary.FileWriterCache.get(self._output_dir)
 
   def next_step(self, step: int) -> int | None:
@@ -197,7 +197,7 @@ class StepCounterHook(NativeHook):
       self._summary_writer.flush()
 
   def _log_and_record(self, elapsed_steps: int, elapsed_time: float, global_step: int) -> None:
-    """What is done every so many steps; programs have it do more."""
+    """Logs and writes at each interval; programs extend it."""
     rate = elapsed_steps / elapsed_time
     if self._summary_writer is not None:
       value = v1.Summary.Value(tag=self._summary_tag, simple_value=rate)
@@ -221,7 +221,7 @@ class SummarySaverHook(NativeHook):
   ):
     del save_steps, save_secs, output_dir, summary_writer, scaffold, summary_op
     notes.tell_once(
-      "SummarySaverHook: the scalars of the model_fn are written every "
+      "SummarySaverHook: Octet writes the scalars of the model_fn every "
       "RunConfig.save_summary_steps to model_dir; the hook itself writes nothing."
     )
 
@@ -230,7 +230,7 @@ class SummarySaverHook(NativeHook):
 
 
 class NanTensorHook(NativeHook):
-  """Ends a training whose loss is NaN: with an error, or quietly."""
+  """Ends a training with a NaN loss: with an error, or quietly."""
 
   def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True):
     self._tensor, self._fail = loss_tensor, fail_on_nan_loss
@@ -249,7 +249,7 @@ class NanTensorHook(NativeHook):
 
 
 class ProfilerHook(NativeHook):
-  """Profiles one loop every so many steps, for TensorBoard's profiler."""
+  """Profiles one loop at an interval of steps or seconds, for TensorBoard's profiler."""
 
   def __init__(
     self,
@@ -284,7 +284,7 @@ class ProfilerHook(NativeHook):
 
 
 class GlobalStepWaiterHook(NativeHook):
-  """Waits for nothing: workers train together."""
+  """Does not wait: workers train together."""
 
   def __init__(self, wait_until_step: int):
     del wait_until_step

@@ -1,8 +1,8 @@
-"""Calls input_fns of programs, which return a dataset or the tensors of a one-shot iterator.
+"""Calls a program's input_fns, which return a dataset or the tensors of a one-shot iterator.
 
 If the input_fn asks an iterator for its next tensors, Octet calls the input_fn once more, in a
-graph. The iterator then hands out placeholders. What the input_fn makes of them becomes a function,
-which is mapped over the iterator's dataset.
+graph. In that call, the iterator returns placeholders. The input_fn's operations on the
+placeholders become a function; Octet maps it over the iterator's dataset.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ _OF_UNKNOWN_SIZE = "'NoneType' object has no attribute 'value'"
 
 
 class _TensorsWanted(BaseException):
-  """Ends the first call of an input_fn that asks an iterator for tensors."""
+  """Ends the first call of an input_fn once it asks an iterator for tensors."""
 
 
 class _Handout:
-  """The iterators that an input_fn made, and the placeholders that they gave it."""
+  """The iterators of an input_fn, and the placeholders that they returned."""
 
   def __init__(self):
     self.iterators: list[OneShotIterator] = []
@@ -45,9 +45,9 @@ class OneShotIterator:
   """An iterator over a dataset inside an input_fn.
 
   Attributes:
-    dataset: what it is over.
-    placeholders: what it gave, in place of the dataset's elements; None before.
-    initializer: an operation that does nothing.
+    dataset: the iterator's dataset.
+    placeholders: the placeholders returned for the dataset's elements; None before the first.
+    initializer: an operation without effect.
   """
 
   def __init__(self, dataset: tf.data.Dataset):
@@ -55,13 +55,13 @@ class OneShotIterator:
     self.placeholders: Any = None
 
   def get_next(self, name: str | None = None) -> Any:
-    """The next element: placeholders for it, the same ones each time."""
+    """Returns placeholders for the next element, the same ones each time."""
     del name
     if _is_first_call.get():
       raise _TensorsWanted
     if self.placeholders is None:
       self.placeholders = tf.nest.map_structure(_placeholder, self.dataset.element_spec)
-    # A structure of its own, for programs take the label out of it: features.pop("label").
+    # A new structure each time: programs take the label out of it, features.pop("label").
     return tf.nest.map_structure(lambda leaf: leaf, self.placeholders)
 
   @property
@@ -82,7 +82,7 @@ class OneShotIterator:
 
 
 def make_one_shot_iterator(dataset: tf.data.Dataset, shared_name: str | None = None) -> Any:
-  """An iterator over a dataset, in an input_fn; elsewhere TensorFlow's own."""
+  """In an input_fn, returns an iterator over a dataset; elsewhere TensorFlow's own."""
   handout = _handout.get()
   if handout is None:
     return iter(dataset) if tf.executing_eagerly() else _make_iterator(dataset)
@@ -92,7 +92,7 @@ def make_one_shot_iterator(dataset: tf.data.Dataset, shared_name: str | None = N
 
 
 def make_initializable_iterator(dataset: tf.data.Dataset, shared_name: str | None = None) -> Any:
-  """An iterator over a dataset, in an input_fn; elsewhere TensorFlow's own."""
+  """In an input_fn, returns an iterator over a dataset; elsewhere TensorFlow's own."""
   if _handout.get() is None:
     return _make_initializable(dataset, shared_name)
   return make_one_shot_iterator(dataset)
@@ -128,17 +128,17 @@ def _handing_out(first_call: bool) -> Iterator[_Handout]:
 
 
 def call(input_fn: Callable, **arguments: Any) -> tf.data.Dataset:
-  """Calls an input_fn with those of the arguments that it takes.
+  """Calls an input_fn with the arguments that it has.
 
   Args:
     input_fn: a function of some of mode, params, config and input_context.
-    arguments: these.
+    arguments: the values of these arguments.
 
   Returns:
     A dataset of features or of (features, labels).
 
   Raises:
-    SpecError: it returned nothing that can be an input.
+    SpecError: the result cannot be an input.
   """
   given = {name: value for name, value in arguments.items() if takes(input_fn, name)}
   try:
@@ -159,7 +159,7 @@ def call(input_fn: Callable, **arguments: Any) -> tf.data.Dataset:
 
 
 def _called(input_fn: Callable, arguments: dict[str, Any]) -> Any:
-  """Calls the input_fn. Unknown sizes are tf.Dimensions if the program has asked for these."""
+  """Calls the input_fn. Unknown sizes are tf.Dimensions if the program asked for that."""
   with habits.enable_shapes():
     try:
       return input_fn(**arguments)
@@ -175,13 +175,13 @@ def _called(input_fn: Callable, arguments: dict[str, Any]) -> Any:
 
 
 def takes(fn: Callable, name: str) -> bool:
-  """Whether a function has an argument of this name."""
+  """Returns whether a function has an argument with this name."""
   parameters = inspect.signature(fn).parameters
   return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 def _of_tensors(input_fn: Callable, arguments: dict[str, Any]) -> tf.data.Dataset:
-  """The dataset of an input_fn that returns tensors."""
+  """Returns the dataset of an input_fn that returns tensors."""
   made: list[Any] = []
 
   def build() -> list[tf.Tensor]:
@@ -207,7 +207,7 @@ def _of_tensors(input_fn: Callable, arguments: dict[str, Any]) -> tf.data.Datase
     flat = tail(*tf.nest.flatten(elements, expand_composites=True))
     return tf.nest.pack_sequence_as(result, flat, expand_composites=True)
 
-  if not datasets:  # the same graph for each step, as of constants or random numbers
+  if not datasets:  # each step runs the same graph, such as constants or random numbers
     return tf.data.Dataset.counter().map(lambda _: of_elements())
   return tf.data.Dataset.zip(tuple(datasets)).map(of_elements)
 
@@ -217,7 +217,10 @@ def _tensors(result: Any) -> list[tf.Tensor]:
 
 
 def _pair(result: Any) -> Any:
-  """(features, labels) or features; a list of two, as some return it, is a pair too."""
+  """Returns (features, labels) or features.
+
+  A list of two, as some programs return it, is a pair too.
+  """
   if isinstance(result, list) and len(result) == 2:
     result = tuple(result)
   if isinstance(result, tuple) and len(result) == 2 and result[1] is None:
@@ -238,10 +241,10 @@ def _checked(dataset: tf.data.Dataset, input_fn: Callable) -> tf.data.Dataset:
 
 
 def batch_size(dataset: tf.data.Dataset) -> int:
-  """Returns the batch size of a dataset, by its shapes or else by its first batch.
+  """Returns a dataset's batch size from its shapes, or else from its first batch.
 
   Raises:
-    InputError: the dataset has no batch, or what it gives has no batch axis.
+    InputError: the dataset has no batch, or its elements have no batch axis.
   """
   for leaf in tf.nest.flatten(dataset.element_spec):
     if leaf.shape.rank and leaf.shape[0] is not None:

@@ -1,4 +1,4 @@
-"""tf.estimator.inputs: input_fns of arrays and of pandas tables."""
+"""tf.estimator.inputs: input_fns over arrays and pandas tables."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,16 +16,16 @@ def numpy_input_fn(
   queue_capacity: int = 1000,
   num_threads: int = 1,
 ) -> Callable[[], tf.data.Dataset]:
-  """An input_fn that gives arrays in batches.
+  """Returns an input_fn over arrays.
 
   Args:
     x: array, or dict of name → array.
     y: the same for labels, or None.
-    batch_size: examples in a batch; the last one may have fewer.
-    num_epochs: how often the arrays are given; None for ever.
-    shuffle: whether in a random order. Has to be said.
-    queue_capacity: how many examples are shuffled among each other.
-    num_threads: has no effect.
+    batch_size: examples in a batch; the last batch may have fewer.
+    num_epochs: the number of passes over the arrays; None for endless.
+    shuffle: whether in a random order. Required.
+    queue_capacity: the number of examples in the shuffle buffer.
+    num_threads: no effect.
   """
   del num_threads
   if not isinstance(shuffle, bool):
@@ -56,7 +56,7 @@ def pandas_input_fn(
   num_threads: int = 1,
   target_column: str = "target",
 ) -> Callable[[], tf.data.Dataset]:
-  """An input_fn that gives the columns of a pandas.DataFrame; see numpy_input_fn."""
+  """Returns an input_fn over the columns of a pandas.DataFrame; see numpy_input_fn."""
   if y is not None and target_column in x:
     raise ValueError(
       f"Cannot use name {target_column} for target column: DataFrame already has it."

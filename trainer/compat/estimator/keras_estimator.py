@@ -1,4 +1,4 @@
-"""tf.keras.estimator: an Estimator of a compiled Keras model."""
+"""tf.keras.estimator: makes an Estimator from a compiled Keras model."""
 
 import os
 import tempfile
@@ -31,21 +31,21 @@ def model_to_estimator(
   metric_names_map: Mapping[str, str] | None = None,
   export_outputs: Mapping[str, Any] | None = None,
 ) -> Estimator:
-  """An Estimator of a compiled model, which begins with the model's weights.
+  """Returns an Estimator that starts from a compiled model's weights.
 
   Args:
     keras_model: a functional or Sequential model.
-    keras_model_path: refused. A file of a model can hold code: the program loads it itself.
-    custom_objects: by name, classes that the model is made of.
-    model_dir: where everything is written; default: config.model_dir, or a temporary folder.
+    keras_model_path: an error. A model's file can hold code, so the program must load it itself.
+    custom_objects: name → class, for the model's own classes.
+    model_dir: the output folder; default: config.model_dir, or a temporary folder.
     config: a RunConfig.
     checkpoint_format: no effect: checkpoints have variables by name.
-    metric_names_map: by name of a metric, the name that it gets.
-    export_outputs: by name of an output, the kind of its signature.
+    metric_names_map: name of a metric → its new name.
+    export_outputs: name of an output → the kind of its signature.
 
   Raises:
     SettingError: keras_model_path is given.
-    ValueError: there is no model, or it is not compiled.
+    ValueError: keras_model is missing or not compiled.
   """
   if keras_model_path is not None:
     raise errors.SettingError(
@@ -60,7 +60,7 @@ def model_to_estimator(
     if model is None:
       raise ValueError("model_to_estimator needs keras_model, a compiled model of Keras.")
     if not model.optimizer:
-      raise ValueError("The given keras model has not been compiled yet: call model.compile().")
+      raise ValueError("The keras_model has no optimizer and loss yet: call model.compile().")
     model_fn = _model_fn(model, custom_objects or {}, metric_names_map or {}, export_outputs or {})
   weights = tempfile.TemporaryDirectory()
   path = os.path.join(weights.name, "model.weights.h5")
@@ -76,13 +76,13 @@ def _model_fn(
   metric_names: Mapping[str, str],
   export_outputs: Mapping[str, Any],
 ) -> Callable[..., trainer.EstimatorSpec]:
-  """The model_fn of a compiled model; each call makes a copy of the model."""
+  """Returns the model_fn of a compiled model. Each call copies the model."""
   is_sequential = isinstance(model, keras.Sequential)
   names = [model.layers[-1].name] if is_sequential else list(model.output_names)
   if unknown := sorted(set(export_outputs) - set(names)):
     raise ValueError(f"export_outputs has {unknown}; expected some of the outputs {names}.")
 
-  # Without what the model was compiled with: clone_model would read the optimizer's variables.
+  # Without the compiled parts: clone_model would read the optimizer's variables.
   plain = type(model).from_config(model.get_config())
 
   def copy() -> keras.Model:
@@ -94,14 +94,14 @@ def _model_fn(
     made.iterations = tf.compat.v1.train.get_global_step()
     return made
 
-  legacy_optimizers.like(model.optimizer)  # raises before anything is trained
+  legacy_optimizers.like(model.optimizer)  # raise before the training starts
   metrics, weighted_metrics = keras_internals.compiled_metrics(model)
   of_keras = trainer.model_fn_from_keras(copy, model.loss, optimizer, metrics, weighted_metrics)
 
   def model_fn(features: Any, labels: Any, mode: str) -> trainer.EstimatorSpec:
     with fetched_operations.changes_made() as updates:
       made = of_keras(features, labels, mode, {})
-    if mode == trainer.ModeKeys.TRAIN:  # only what the train_op reaches runs
+    if mode == trainer.ModeKeys.TRAIN:  # a step only runs operations that the train_op reaches
       made.train_op = tf.group(made.train_op, fetched_operations.group(updates))
     if made.eval_metrics is not None and metric_names:
       made.eval_metrics = _renamed(made.eval_metrics, metric_names)

@@ -1,5 +1,6 @@
-"""`model.ckpt-<step>.meta` beside each checkpoint, for programs that import it, or that copy or
-rename the three files.
+"""Writes `model.ckpt-<step>.meta` beside each checkpoint.
+
+Programs import it, or copy or rename a checkpoint's three files.
 
 TensorFlow wrote the whole graph. Octet writes the variables and their Saver, without the network:
 `tf.train.import_meta_graph` makes the variables, and the Saver that it returns restores them.
@@ -19,7 +20,7 @@ _ENDING = ".meta"
 
 
 class MetaFiles(v1.train.CheckpointSaverListener):
-  """A saving listener that writes them, and removes those whose checkpoint is gone.
+  """A saving listener that writes .meta files, and removes them once their checkpoint is gone.
 
   Args:
     model_dir: the folder of the checkpoints.
@@ -43,7 +44,7 @@ class MetaFiles(v1.train.CheckpointSaverListener):
 
 
 def _meta_graph(variables: Mapping[str, tf.Variable]) -> bytes:
-  """The graph of variables like these, and of their Saver."""
+  """Returns the graph of such variables and their Saver."""
   with tf.Graph().as_default():
     made = {
       name: v1.get_variable(

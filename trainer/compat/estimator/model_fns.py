@@ -1,4 +1,4 @@
-"""Makes a model_fn of Octet from a program's model_fn: converts arguments and the spec."""
+"""Makes Octet's model_fn from a program's model_fn: converts arguments and the spec."""
 
 import contextlib
 import inspect
@@ -31,8 +31,8 @@ from trainer.compat.graph_mode import learning_phase as keras
 from trainer.reporting import summaries
 from trainer.tracing import fetched_operations
 
-# Imported for their replacements. They are installed when the first trace begins; a module that the
-# model_fn itself imports first would come too late.
+# Imported for their replacements, which must be in place when the first trace begins. If the
+# model_fn itself imported such a module, its replacements would come too late.
 del keras, layer_updates, loss_counts, small_updates
 
 ModeKeys = trainer.ModeKeys
@@ -49,14 +49,14 @@ def adapt(
   given_hooks: Callable[[str], fetches.GivenHooks],
   state: program_state.ProgramState,
 ) -> Callable:
-  """A model_fn for trainer.Estimator.
+  """Returns a model_fn for trainer.Estimator.
 
   Args:
-    model_fn: the program's, of any of features, labels, mode, params and config.
-    config: the RunConfig that it gets.
-    make_params: makes of the dict that Octet gives the params that the program knows.
-    given_hooks: function of a mode that returns the hooks that train or evaluate was given.
-    state: what the model_fn keeps.
+    model_fn: the program's function of any of features, labels, mode, params and config.
+    config: the model_fn's RunConfig.
+    make_params: function from Octet's dict of params to the program's params.
+    given_hooks: function of a mode that returns the hooks given to train or evaluate.
+    state: the state that the model_fn keeps.
 
   Raises:
     SettingError: model_fn is not callable.
@@ -66,12 +66,12 @@ def adapt(
   parameters = inspect.signature(model_fn).parameters
   takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
   taken = [name for name in _ARGUMENTS if name in parameters or takes_any]
-  due: list[tuple[Any, Any]] = []  # what a Scaffold's init_fn runs
+  due: list[tuple[Any, Any]] = []  # the deferred runs of a Scaffold's init_fn
 
   def octet_model_fn(features, labels, mode, params):
     if labels is not None and "labels" not in taken:
       raise errors.SettingError(
-        f"model_fn {spec.name_of(model_fn)} does not take labels, and the input_fn gives labels."
+        f"model_fn {spec.name_of(model_fn)} does not take labels, but the input_fn returns labels."
       )
     batch = _batch(features)
     features, labels = (
@@ -101,7 +101,7 @@ def adapt(
 def _octet_spec(
   made: Any, mode: str, batch: Any, given_hooks: fetches.GivenHooks, due: list[tuple[Any, Any]]
 ) -> Any:
-  """The trainer.EstimatorSpec of what a model_fn returned; what is none is left to Octet."""
+  """Returns a trainer.EstimatorSpec for a model_fn's result; leaves other types to Octet."""
   if not isinstance(made, EstimatorSpec | TPUEstimatorSpec):
     return made
   eval_metrics = host_call = training_hooks = evaluation_hooks = None
@@ -143,7 +143,7 @@ def _octet_spec(
 
 
 def _leave_out_scalars(fetched: Any) -> None:
-  """Leaves out scalars whose computation changes variables.
+  """Drops scalars whose computation changes variables.
 
   Octet computes scalars in each step. A session ran a summary every save_summary_steps, or never if
   nobody fetched its collection.
@@ -156,8 +156,9 @@ def _leave_out_scalars(fetched: Any) -> None:
     if more := fetched_operations.changes(value) - anyway:
       del scalars[tag]
       notes.tell_once(
-        f"The summary {tag!r} is not written: to compute it changes variables "
-        f"({next(iter(more)).name}), and train_op does not. Let train_op depend on that."
+        f"Octet does not write the summary {tag!r}: computing it changes variables "
+        f"({next(iter(more)).name}), and train_op does not change them. Let train_op depend on "
+        "that operation."
       )
 
 
@@ -165,7 +166,7 @@ def _batch(features: Any) -> Any:
   leaf = tf.nest.flatten(features, expand_composites=False)[0]
   if isinstance(leaf, tf.SparseTensor):
     return tf.cast(leaf.dense_shape[0], tf.int32)
-  size = leaf.shape.as_list()[0]  # shape[0] is what the program wants it to be
+  size = leaf.shape.as_list()[0]  # shape[0] may be an object of the program
   return tf.shape(leaf)[0] if size is None else int(size)
 
 
@@ -184,16 +185,16 @@ def _outputs(export_outputs: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _methods(export_outputs: Mapping[str, Any] | None) -> dict[str, str]:
-  """What TensorFlow Serving calls signatures by, where that is not predict."""
+  """Returns TensorFlow Serving's method names of the signatures other than predict."""
   outputs = dict(export_outputs or {})
-  if len(outputs) == 1:  # which is the default, too
+  if len(outputs) == 1:  # a single output is the default too
     outputs.setdefault("serving_default", *outputs.values())
   methods = {name: getattr(output, "method", None) for name, output in outputs.items()}
   return {name: method for name, method in methods.items() if method}
 
 
 def _by_example(pair: tuple[Callable, Any], batch: Any) -> tuple[Callable, Any]:
-  """eval_metrics whose tensors have an entry for each example."""
+  """Returns eval_metrics with an entry for each example in its tensors."""
   metric_fn, tensors = pair
   restores: list[Callable] = []
 
@@ -221,5 +222,5 @@ def _by_example(pair: tuple[Callable, Any], batch: Any) -> tuple[Callable, Any]:
   call = metric_pairs.counting(call)
   call.__qualname__ = spec.name_of(metric_fn)
   with contextlib.suppress(ValueError):  # some built-in functions have no signature
-    call.__signature__ = inspect.signature(metric_fn)  # with which Octet checks the tensors
+    call.__signature__ = inspect.signature(metric_fn)  # Octet checks the tensors against it
   return call, values

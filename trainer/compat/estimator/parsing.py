@@ -1,4 +1,4 @@
-"""What tf.parse_example needs for the features, labels and weights of canned estimators."""
+"""Specs for tf.parse_example: features, labels and weights of canned estimators."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,17 +13,17 @@ def classifier_parse_example_spec(
   label_default: Any = None,
   weight_column: Any = None,
 ) -> dict[str, Any]:
-  """What a classifier's Examples have, by key.
+  """Returns the spec of a classifier's Examples by key.
 
   Args:
-    feature_columns: those of the estimator.
+    feature_columns: the estimator's columns.
     label_key: the key of the label, a single value.
-    label_dtype: tf.int64, or tf.string where the classifier has a label_vocabulary.
-    label_default: of an Example without a label; None: it is an error.
-    weight_column: the key of the weight, or its numeric_column; None: there is none.
+    label_dtype: tf.int64, or tf.string with a label_vocabulary.
+    label_default: the label of an Example without one; None: an error.
+    weight_column: the key of the weight, or its numeric_column; None: no weights.
 
   Raises:
-    ValueError: a key is also that of a feature.
+    ValueError: a key is also a feature's key.
   """
   label = tf.io.FixedLenFeature((1,), label_dtype, label_default)
   return _with(feature_columns, label_key, label, weight_column)
@@ -37,11 +37,11 @@ def regressor_parse_example_spec(
   label_dimension: int = 1,
   weight_column: Any = None,
 ) -> dict[str, Any]:
-  """What a regressor's Examples have; see classifier_parse_example_spec.
+  """Returns the spec of a regressor's Examples; see classifier_parse_example_spec.
 
   Args:
-    label_dimension: how many numbers a label has.
-    others: as there.
+    label_dimension: the number of values in a label.
+    others: as in classifier_parse_example_spec.
   """
   label = tf.io.FixedLenFeature((label_dimension,), label_dtype, label_default)
   return _with(feature_columns, label_key, label, weight_column)

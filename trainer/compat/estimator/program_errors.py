@@ -1,4 +1,4 @@
-"""What surrounds the calls of a program: it may build a graph, and its functions may raise."""
+"""Contexts around a program's calls: a graph may be open, and its functions may raise errors."""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from trainer.internals import tensorflow_internals
 
 @contextlib.contextmanager
 def of_program() -> Iterator[None]:
-  """A context for what a program asks of an Estimator.
+  """Returns a context for a program's call of an Estimator.
 
-  The program may have a graph open, as its tests do. Octet builds the model_fn outside of it. An
-  exception of the model_fn reaches the program as in 2.15. Octet adds a note with the mode and the
-  shapes of the input.
+  The program may have a graph open, as its tests do. Octet builds the model_fn outside of that
+  graph. An exception of the model_fn reaches the program as in 2.15. Octet adds a note with the
+  mode and the shapes of the input.
   """
   try:
     with tensorflow_internals.outside_graphs(), habits.disable():
@@ -31,7 +31,7 @@ def of_program() -> Iterator[None]:
 
 
 def each_of_program(values: Iterator[Any]) -> Iterator[Any]:
-  """Yields values, each of which is made in such a context."""
+  """Yields values, and computes each in such a context."""
   while True:
     with of_program():
       found = next(values, values)

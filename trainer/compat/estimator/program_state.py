@@ -1,18 +1,18 @@
-"""What a model_fn keeps outside of itself, as `self.loss = loss`: as if it were called once.
+"""State that a model_fn keeps outside of itself, such as `self.loss = loss`, as after one call.
 
 TensorFlow 1 called a model_fn once for each training, evaluation or prediction. Octet traces it for
-each core, and again for another shape, and keeps what it has traced for the next evaluation. So
+each core, and again for another shape, and reuses the traces in the next evaluation. So
 
-- each replica's call begins with what the first replica's began with, and sees what it sets itself:
+- each replica's call starts from the same state as the first replica's, and sees its own changes:
   replicas take turns in the middle of a call, where they combine gradients;
-- afterwards, what the first replica set stays, which hooks fetch;
-- a call that is traced again begins with what the first one began with;
-- where the program has changed something since, as `model.rate = 0.01` between two trainings, the
-  model_fn is traced anew.
+- afterwards the first replica's changes stay, because hooks fetch them;
+- a repeated trace starts from the same state as the first;
+- if the program has changed something since, such as `model.rate = 0.01` between two trainings,
+  Octet traces the model_fn again.
 
-What counts is what can be reached from the model_fn: a method's object, a partial's arguments,
-variables of functions around it; and in these, objects of the program's own classes, lists, dicts
-and sets.
+The state is everything reachable from the model_fn: a method's object, a partial's arguments,
+variables of enclosing functions; and inside those, objects of the program's own classes, lists,
+dicts and sets.
 """
 
 import contextlib
@@ -30,15 +30,14 @@ from trainer.tracing import store_run
 
 v1 = tf.compat.v1
 
-# Objects whose class has a base class from these packages are not looked into: they keep their
-# state.
+# Skip objects with a base class from these packages: they keep their state.
 _LIBRARIES = {"tensorflow", "keras", "tf_keras", "numpy", "trainer", "absl", "gin"}
 _LIBRARIES |= sys.stdlib_module_names - {"builtins", "types", "argparse", "abc", "typing"}
-# But for these base classes: a model_fn may give a hook its loss.
+# Except these base classes: a model_fn may give a hook its loss.
 _HOOKS = (v1.train.SessionRunHook, v1.train.CheckpointSaverListener)
 
-# A list of more entries has the program's data, which a model_fn does not change. Nor are more
-# objects than this looked at: that would take longer than the trace.
+# A longer list is the program's data, which a model_fn does not change. The number of objects has a
+# limit too: looking at more would take longer than the trace.
 _MOST = 1000
 _MOST_OBJECTS = 10_000
 
@@ -50,52 +49,52 @@ _current: contextvars.ContextVar["ProgramState | None"] = contextvars.ContextVar
 
 
 class _Snapshot:
-  """What the objects that can be reached have in them, one by one.
+  """The contents of the reachable objects, one by one.
 
   Args:
     root: the model_fn.
   """
 
   def __init__(self, root: Any):
-    self.entries: dict[int, tuple[Any, Any]] = {}  # by identity, (object, its content)
+    self.entries: dict[int, tuple[Any, Any]] = {}  # identity → (object, its content)
     waiting = [root]
     while waiting and len(self.entries) < _MOST_OBJECTS:
       one = waiting.pop()
       if id(one) not in self.entries and (content := _content(one)) is not None:
         self.entries[id(one)] = one, content
-        if isinstance(one, _HOOKS):  # what it notes while a step runs is its own
+        if isinstance(one, _HOOKS):  # the hook owns what it records during a step
           continue
         parts = content.values() if isinstance(content, dict) else content
         waiting += [part for part in parts if type(part) not in _PLAIN]
 
   def restore(self) -> None:
-    """Puts it back."""
+    """Restores the contents."""
     for one, content in self.entries.values():
       _write(one, content)
 
 
 class ProgramState:
-  """What one Estimator's model_fn keeps.
+  """The state of one Estimator's model_fn.
 
   Args:
-    model_fn: it.
+    model_fn: the model_fn.
   """
 
   def __init__(self, model_fn: Callable):
     self._model_fn = model_fn
-    self._first: dict[str, _Snapshot] = {}  # by mode, before and after its newest trace
+    self._first: dict[str, _Snapshot] = {}  # mode → snapshot around its newest trace
     self._last: dict[str, _Snapshot] = {}
-    # By (identity of an object, key), the objects of which model_fns have set a key.
+    # (identity of an object, key) → the object, for keys that a model_fn has set.
     self._changed: dict[tuple[int, Any], Any] = {}
-    self._begun: set[str] = set()  # modes whose call has traced already
-    self._before: _Snapshot | None = None  # of this trace's the first replica
+    self._begun: set[str] = set()  # modes with a trace in their current call
+    self._before: _Snapshot | None = None  # of the first replica, in this trace
     self._after: _Snapshot | None = None
 
   def begin(self, mode: str) -> bool:
-    """Notes that the program calls train, evaluate or predict.
+    """Records that the program calls train, evaluate or predict.
 
     Returns:
-      Whether it has changed something since the model_fn was traced for this mode.
+      Whether the program changed something since the model_fn's last trace for this mode.
     """
     self._begun.discard(mode)
     first = self._first.get(mode)
@@ -103,7 +102,7 @@ class ProgramState:
 
   @contextlib.contextmanager
   def call(self, mode: str) -> Iterator[None]:
-    """The context of a call of the model_fn on a replica."""
+    """Returns a context for a replica's call of the model_fn."""
     replica = store_run.replica_number()
     if replica is None:
       with self._as_first(mode):
@@ -132,7 +131,7 @@ class ProgramState:
       self._changed |= {(id(one), key): one for key in _changed_keys(before, after)}
 
   def _take_back(self, first: _Snapshot, last: _Snapshot) -> None:
-    """Takes back what a trace has changed, but not what others have changed since."""
+    """Undoes a trace's changes, but keeps later changes by others."""
     for one, before, after in _pairs(first, last):
       now = _content(one)
       if isinstance(after, dict):
@@ -155,7 +154,7 @@ class ProgramState:
     return False
 
   def in_turn(self, other: Callable) -> Any:
-    """Calls what lets the other cores go on; afterwards this core sees its own state."""
+    """Calls a function that lets other cores continue; afterwards this core sees its own state."""
     own = _Snapshot(self._model_fn)
     try:
       return other()
@@ -169,11 +168,11 @@ def _merge_call(original, *args, **kwargs):
 
 
 def _content(one: Any) -> Any:
-  """A copy of what an object has in it: a dict, list or set; None for all else."""
+  """Returns a copy of an object's content as a dict, list or set; None for other kinds."""
   if isinstance(one, types.CellType):
     try:
       return {"cell_contents": one.cell_contents}
-    except ValueError:  # it is empty
+    except ValueError:  # an empty cell
       return {}
   if isinstance(one, types.MethodType):
     return {"__self__": one.__self__, "__func__": one.__func__}
@@ -189,6 +188,7 @@ def _content(one: Any) -> Any:
     return None
   bases = [each for each in type(one).__mro__ if each not in _HOOKS]
   roots = {each.__module__.partition(".")[0] for each in bases}
+  # Other replicas run the model_fn during `other`, and write to the same objects.
   return None if roots & _LIBRARIES else dict(vars(one))
 
 
@@ -207,14 +207,14 @@ def _write(one: Any, content: Any) -> None:
 
 
 def _pairs(first: _Snapshot, last: _Snapshot) -> Iterator[tuple[Any, Any, Any]]:
-  """(object, content before, content after) of the objects that were there before."""
+  """Yields (object, content before, content after) for the objects in both snapshots."""
   for key, (one, before) in first.entries.items():
     if key in last.entries:
       yield one, before, last.entries[key][1]
 
 
 def _changed_keys(before: Any, after: Any) -> list[Any]:
-  """The keys whose values differ; of a list or a set None, if it differs."""
+  """Returns the keys with different values; for a list or a set, [None] if it differs."""
   if isinstance(before, dict):
     keys = {**before, **after}
     missing = object()

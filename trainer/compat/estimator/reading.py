@@ -1,4 +1,4 @@
-"""Reads the input_fns of a program for an Estimator: batch sizes, and the shares of the cores."""
+"""Reads a program's input_fns for an Estimator: batch sizes, and the cores' shares."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,28 +17,28 @@ class Reading:
   """The part of an Estimator that reads input_fns."""
 
   _config: run_config.RunConfig
-  _sizes: dict[str, int]  # by kind, those of all cores together
-  _trainings: int  # that were begun
+  _sizes: dict[str, int]  # kind → batch size of all cores together
+  _trainings: int  # number of trainings so far
 
   @property
   def octet(self) -> trainer.Estimator:
-    """The trainer.Estimator that does the work."""
+    """Returns the trainer.Estimator behind this Estimator."""
     raise NotImplementedError
 
   @property
   def _gives_host_batches(self) -> bool:
-    """Whether a batch of an input_fn is for all cores together."""
+    """Returns whether an input_fn's batch is for all cores together."""
     return self._config.train_distribute is None
 
   def _make_params(self, params: dict[str, Any]) -> Any:
-    """The params that a function of the program gets, from those that Octet gives."""
+    """Returns the params for a function of the program, from Octet's params."""
     raise NotImplementedError
 
   def _reader(self, kind: str, input_fn: Callable, steps: int | None = None) -> Callable:
-    """The input_fn as one of Octet; what it gives tells the batch size, where none is set.
+    """Returns Octet's input_fn for a program's; reads an unset batch size from the first batch.
 
     Args:
-      steps: how many of its batches are given, where the batch size is not set; None for all.
+      steps: the number of batches to return, without a set batch size; None for all.
     """
     looked_up: list[tf.data.Dataset] = []
     if self._is_without_size(kind):
@@ -51,8 +51,9 @@ class Reading:
     return _Reader(self, kind, input_fn, looked_up)
 
   def _connect(self) -> Any:
-    """Connects the device, as a trainer.Estimator does that is made; once there are tensors, as an
-    input_fn makes them, it is too late for virtual cores.
+    """Connects the device now.
+
+    An input_fn makes tensors, and after the first tensor TensorFlow makes no virtual cores.
     """
     return self.octet.device
 
@@ -67,15 +68,15 @@ class Reading:
     start: int,
     looked_up: list[tf.data.Dataset],
   ) -> tf.data.Dataset:
-    """The dataset of an input_fn.
+    """Returns the dataset of an input_fn.
 
     Args:
-      params: as Octet gives them.
-      start: how many examples the training saw before.
-      looked_up: the dataset, where it was made already; it is taken out.
+      params: Octet's params.
+      start: the number of examples that the training has seen.
+      looked_up: the dataset, if already made; the call removes it.
     """
     again = kind == "train" and self._trainings > 1
-    if again:  # else each training would draw the same random numbers
+    if again:  # otherwise each training would draw the same random numbers
       tf.random.set_seed(1_000_003 * self._trainings + (self._config.tf_random_seed or 1))
     dataset = looked_up.pop() if looked_up and not again else self._call(kind, input_fn, params)
     if kind != "train":
@@ -88,7 +89,7 @@ class Reading:
     replicas = self.octet.device.replicas
     if not self._gives_host_batches:
       size *= replicas
-    if kind != "train":  # in which the cores get what there is
+    if kind != "train":  # cores may get unequal shares
       size = -(-size // replicas) * replicas
     elif size % replicas:
       raise errors.SettingError(
@@ -112,15 +113,15 @@ class Reading:
   def _by_example(
     self, kind: str, dataset: tf.data.Dataset, params: dict[str, Any]
   ) -> tf.data.Dataset:
-    """The dataset with an entry for each example in all features; params are those of `_read`."""
+    """Returns the dataset with an entry for each example in all features."""
     del params
     # A prediction has one row for each example.
     return dataset if kind == "predict" else batch_axes.as_groups(dataset)
 
   def _cut(self, dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
-    """A dataset to train on, in whole batches of this size where several cores need them.
+    """Returns a training dataset; with several cores, in whole batches of this size.
 
-    Some programs take params["batch_size"] on a TPU alone, and elsewhere the size of a flag.
+    Some programs use params["batch_size"] only on a TPU, and otherwise a flag's size.
     """
     given = tf.nest.flatten(dataset.element_spec)[0].shape[0]
     device = self.octet.device
@@ -128,25 +129,26 @@ class Reading:
       return dataset
     if given is None:
       notes.tell_once(
-        "The train input_fn gives batches whose size is not known before they come. Several cores "
-        "need whole ones: the examples of a smaller batch are trained on with the next ones."
+        "The sizes of the train input_fn's batches are unknown in advance. Several cores need "
+        "whole batches: Octet trains on the examples of a smaller batch together with the next "
+        "batch."
       )
     elif given != self._sizes["train"] // device.hosts:
       return dataset
     return sparse_inputs.rebatched(dataset, batch_size, drop_remainder=True)
 
   def _for_cores(self, dataset: tf.data.Dataset, per_core: int) -> tf.data.Dataset:
-    """A dataset to evaluate, in batches for one core."""
+    """Returns an evaluation dataset, in batches for one core."""
     if self.octet.device.local_replicas == 1:
       return dataset
     return sparse_inputs.rebatched(dataset, per_core, drop_remainder=False)
 
 
 class _Reader:
-  """A program's input_fn as one of Octet.
+  """Octet's input_fn for a program's input_fn.
 
   Each call of Estimator.train reads its data from the beginning, as in 2.15. The first call of a
-  process is different: if its data has no end, it goes on where the checkpoint was.
+  process is different: if its data is endless, it resumes at the checkpoint's position.
   """
 
   def __init__(

@@ -1,8 +1,8 @@
-"""RunConfig, TPUConfig and InputPipelineConfig of programs, and Octet's RunConfig made from them.
+"""RunConfig, TPUConfig and InputPipelineConfig of programs, and Octet's RunConfig for them.
 
-The device is, in this order: that of the environment variable OCTET_DEVICE ("cpu", "cpu:8", "gpu",
-"tpu", as `trainer.RunConfig.device` takes it); RunConfig(device=...), which is this package's own;
-a TPU where `use_tpu` says so; else a GPU, else the CPU.
+The device is the first of: the environment variable OCTET_DEVICE ("cpu", "cpu:8", "gpu", "tpu", as
+in `trainer.RunConfig.device`); this package's own RunConfig(device=...); a TPU with `use_tpu`; a
+GPU; the CPU.
 """
 
 import copy
@@ -20,14 +20,14 @@ from trainer.compat.estimator.virtual_cores import DEVICE_VARIABLE
 from trainer.compat.graph_mode import notes
 from trainer.devices import cluster as cluster_lib
 
-# 2.15's own number of steps in a loop of a TPU, where a program gives none.
+# 2.15's default number of steps in a TPU's loop.
 DEFAULT_ITERATIONS = 2
 
 _SESSIONS = "there are no sessions."
 _NO_EFFECT = {
   "session_config": _SESSIONS,
-  "master": "the TPU is that of this machine.",
-  "evaluation_master": "the TPU is that of this machine.",
+  "master": "Octet uses this machine's TPU.",
+  "evaluation_master": "Octet uses this machine's TPU.",
   "device_fn": "the device holds every variable.",
   "protocol": "workers talk as tf.distribute has it.",
   "eval_distribute": "evaluation uses the device of the training.",
@@ -36,7 +36,7 @@ _NO_EFFECT = {
 
 
 class InputPipelineConfig(enum.IntEnum):
-  """Which part of a global batch a call of the input_fn gives."""
+  """The part of a global batch that a call of the input_fn returns."""
 
   PER_SHARD_V1 = 1
   PER_HOST_V1 = 2
@@ -47,14 +47,14 @@ class InputPipelineConfig(enum.IntEnum):
 
 @dataclasses.dataclass
 class TPUConfig:
-  """The part of a configuration that is about cores. Arguments as TPUEstimator has them.
+  """The part of a configuration for cores. Arguments are TPUEstimator's.
 
-  A loop of several steps is a TPU's: `iterations_per_loop` has no effect where the program does not
-  ask for one, as in 2.15. A program that leaves it at its default can see of it when its hooks are
-  called, after every second step; without hooks, loops are as long as they can be.
+  Loops of several steps are for a TPU: `iterations_per_loop` has no effect if the program does not
+  ask for a TPU, as in 2.15. With the default, Octet calls the program's hooks after every second
+  step; without hooks, loops are as long as possible.
 
   Raises:
-    ValueError: the settings of a model on several cores do not fit together.
+    ValueError: the settings of a model on several cores contradict each other.
     SettingError: a value is out of range.
   """
 
@@ -71,15 +71,15 @@ class TPUConfig:
   experimental_feed_hook: Any = None
 
   def __post_init__(self):
-    if isinstance(self.per_host_input_for_training, bool):  # as TensorFlow 1.4 had it
+    if isinstance(self.per_host_input_for_training, bool):  # as in TensorFlow 1.4
       kinds = InputPipelineConfig
       by_host = self.per_host_input_for_training
       self.per_host_input_for_training = kinds.PER_HOST_V1 if by_host else kinds.PER_SHARD_V1
     self._check_parts()
-    trainer.TPUConfig(iterations_per_loop=self.iterations_per_loop)  # which checks it
+    trainer.TPUConfig(iterations_per_loop=self.iterations_per_loop)  # checks the value
 
   def _check_parts(self) -> None:
-    """Raises ValueError for what 2.15 did not take for a model on several cores."""
+    """Raises ValueError for settings of a model on several cores that 2.15 refused."""
     cores, dims = self.num_cores_per_replica, self.input_partition_dims
     if cores is not None and (not isinstance(cores, int) or cores < 1):
       raise ValueError(f"num_cores_per_replica must be a positive int; got {cores!r}.")
@@ -89,10 +89,10 @@ class TPUConfig:
       raise ValueError(f"input_partition_dims must have one or two elements; got {dims!r}.")
 
   def check_device(self, is_tpu: bool) -> None:
-    """Checks whether the device can run a model that is divided over several cores.
+    """Checks whether the device can run a model that the program divides over several cores.
 
     Raises:
-      SettingError: a TPU would have to divide it.
+      SettingError: the device is a TPU.
     """
     if self.num_cores_per_replica in (None, 1):
       return
@@ -101,18 +101,18 @@ class TPUConfig:
       given += f", input_partition_dims={self.input_partition_dims}"
     if is_tpu:
       raise errors.SettingError(
-        f"{given}): Octet puts the whole model on each core of a TPU, and divides none among "
-        "several: leave both out."
+        f"{given}): Octet puts the whole model on each core of a TPU, and cannot divide a model "
+        "among several cores: remove both settings."
       )
     notes.tell_once(f"{given}) has no effect: each core has the whole model.")
 
   @property
   def gives_host_batches(self) -> bool:
-    """Whether the input_fn gives the share of its host, or else of one core."""
+    """Returns whether the input_fn returns its host's share, instead of one core's."""
     return self.per_host_input_for_training != InputPipelineConfig.PER_HOST_V2
 
   def octet(self, use_tpu: bool = False) -> trainer.TPUConfig:
-    """The same for Octet.
+    """Returns Octet's TPUConfig.
 
     Args:
       use_tpu: whether the program asks for a TPU.
@@ -130,7 +130,7 @@ class TPUConfig:
     )
 
   def steps_between_hooks(self, use_tpu: bool) -> int | None:
-    """After how many steps hooks are called; None: after each loop."""
+    """Returns the number of steps between two calls of hooks; None: after each loop."""
     if not use_tpu:
       return 1
     default = self.iterations_per_loop == DEFAULT_ITERATIONS
@@ -143,9 +143,9 @@ _OWN = tuple(
 
 
 class RunConfig:
-  """The configuration of an Estimator, in the arguments of tf.estimator.RunConfig.
+  """The configuration of an Estimator, with the arguments of tf.estimator.RunConfig.
 
-  Those of `trainer.RunConfig` (device, precision, ...) are taken too.
+  Also has the arguments of `trainer.RunConfig` (device, precision, ...).
   """
 
   def __init__(
@@ -189,8 +189,8 @@ class RunConfig:
       raise TypeError(f"RunConfig has no argument {sorted(others)[0]!r}.")
     notes.tell_of_unused("RunConfig", vars(self), _NO_EFFECT)
 
-  # Octet shares out the input among the workers of TF_CONFIG: a program that did so by these, too,
-  # would train on a part of a part.
+  # Octet shares the input among the workers of TF_CONFIG. If a program also did so by these
+  # attributes, it would train on a part of a part.
   task_type = "worker"
   task_id = 0
   global_id_in_cluster = 0
@@ -200,17 +200,17 @@ class RunConfig:
 
   @property
   def is_chief(self) -> bool:
-    """Whether this process is the first of those that TF_CONFIG has train together."""
+    """Returns whether this process is the first among those of TF_CONFIG that train together."""
     found = cluster_lib.find()
     return found is None or (found.role != "evaluator" and found.number == 0)
 
   @property
   def cluster_spec(self) -> tf.train.ClusterSpec:
-    """That of the environment variable TF_CONFIG is Octet's affair: here it is empty."""
+    """Empty: Octet reads the cluster of TF_CONFIG itself."""
     return tf.train.ClusterSpec({})
 
   def replace(self, **changes: Any) -> "RunConfig":
-    """A copy in which some attributes have other values."""
+    """Returns a copy with some attributes changed."""
     made = copy.copy(self)
     made._octet = dict(self._octet)
     if "save_checkpoints_steps" in changes and "save_checkpoints_secs" not in changes:
@@ -227,7 +227,7 @@ class RunConfig:
     return made
 
   def octet(self, use_tpu: bool = False) -> trainer.RunConfig:
-    """The same for Octet.
+    """Returns Octet's RunConfig.
 
     Args:
       use_tpu: whether the program asks for a TPU.
@@ -241,8 +241,8 @@ class RunConfig:
     if self.train_distribute is not None and not use_tpu:
       notes.tell_once(
         f"RunConfig(train_distribute={type(self.train_distribute).__name__}): trains on the "
-        f"device {given['device']}, of which each core takes a whole batch of the train input_fn. "
-        "Evaluation is on all of its cores, too."
+        f"device {given['device']}; each core takes a whole batch of the train input_fn. "
+        "Evaluation uses all cores too."
       )
     name = getattr(self.cluster, "tpu_name", "") or self.master
     if given["device"] == "tpu" and name and name != "local":
@@ -266,7 +266,7 @@ class RunConfig:
 
 
 class TPURunConfig(RunConfig):
-  """As tf.estimator.tpu.RunConfig: always with a TPUConfig."""
+  """As tf.estimator.tpu.RunConfig: always has a TPUConfig."""
 
   def __init__(
     self,

@@ -1,9 +1,9 @@
 """SparseTensors of an input_fn, as dense rows between the dataset and the model_fn.
 
-The cores share a batch by its rows, and Octet can cut only dense tensors. So a sparse [batch,
+The cores share a batch by its rows, and Octet can only cut dense tensors. So a sparse [batch,
 width] travels as two dense tensors, the values and the columns of each row, padded to the longest
-row. The model_fn gets a SparseTensor again. Several cores need known shapes: with them the rows are
-padded to the width. Rows of an unknown width travel as strings, which XLA devices do not take.
+row. The model_fn gets a SparseTensor again. Several cores need known shapes: then rows have padding
+up to the width. Rows of an unknown width travel as strings; XLA devices refuse these.
 """
 
 import functools
@@ -20,7 +20,7 @@ class SparseRows(NamedTuple):
 
   Attributes:
     values: [batch, longest], padded.
-    columns: int64 [batch, longest], -1 where there is no value.
+    columns: int64 [batch, longest], -1 for no value.
     width: int64 [batch], the same for all rows.
   """
 
@@ -33,7 +33,7 @@ class SparseTexts(NamedTuple):
   """A sparse [batch, ...] of unknown shape as dense tensors of known shapes.
 
   Attributes:
-    rows: string [batch, 3], each row as tf.io.serialize_many_sparse has it; "" for padding.
+    rows: string [batch, 3], each row in the form of tf.io.serialize_many_sparse; "" for padding.
     like: [batch, 0, ...], of the dtype and rank.
   """
 
@@ -42,14 +42,14 @@ class SparseTexts(NamedTuple):
 
 
 def as_rows(dataset: tf.data.Dataset, to_width: bool, as_text: bool = False) -> tf.data.Dataset:
-  """The dataset, with SparseRows in the place of each SparseTensor of rank 2.
+  """Replaces each SparseTensor of rank 2 in a dataset with SparseRows.
 
   Args:
-    to_width: whether rows are as long as they can be.
-    as_text: whether those whose width is not known become SparseTexts then.
+    to_width: whether to pad rows to the width.
+    as_text: whether SparseTensors of unknown width then become SparseTexts.
 
   Raises:
-    InputError: a width has to be known, and is not.
+    InputError: a width is unknown but needed.
   """
   if not any(_is_sparse(leaf) for leaf in tf.nest.flatten(dataset.element_spec)):
     return dataset
@@ -64,7 +64,7 @@ def as_rows(dataset: tf.data.Dataset, to_width: bool, as_text: bool = False) -> 
 
 
 def received_as_rows(serving_input_receiver_fn: Callable) -> Callable:
-  """A serving_input_receiver_fn that gives SparseRows, as of parsed Examples, as a dataset does."""
+  """Wraps a serving_input_receiver_fn so that it returns SparseRows, as a dataset does."""
 
   @functools.wraps(serving_input_receiver_fn)
   def receive() -> Any:
@@ -80,7 +80,7 @@ def received_as_rows(serving_input_receiver_fn: Callable) -> Callable:
 
 
 def as_sparse(structure: Any) -> Any:
-  """A structure of tensors, with SparseTensors in the place of SparseRows."""
+  """Replaces SparseRows of a structure with SparseTensors."""
   if isinstance(structure, SparseRows):
     return _sparse_of(structure)
   if isinstance(structure, SparseTexts):
@@ -93,7 +93,7 @@ def as_sparse(structure: Any) -> Any:
 
 
 def rebatched(dataset: tf.data.Dataset, size: int, drop_remainder: bool) -> tf.data.Dataset:
-  """Batches of another size, of whatever there is of SparseRows in the dataset."""
+  """Returns batches of another size, with SparseRows if the dataset has them."""
   if not _has_rows(dataset.element_spec):
     return dataset.rebatch(size, drop_remainder=drop_remainder)
   return dataset.unbatch().padded_batch(
@@ -119,8 +119,8 @@ def _require_widths(spec: Any) -> None:
   for name, leaf in features.items() if isinstance(features, dict) else [("", features)]:
     if _is_sparse(leaf) and leaf.shape[1] is None:
       raise errors.InputError(
-        f"The input_fn gives a SparseTensor {name} of shape {leaf.shape}, and XLA devices need its "
-        "width: give it a dense_shape that is known, or parse it as a dense feature."
+        f"The input_fn returns a SparseTensor {name} of shape {leaf.shape}, but XLA devices "
+        "need its width: give it a known dense_shape, or parse it as a dense feature."
       )
 
 
@@ -152,14 +152,14 @@ def _texts_of(sparse: tf.SparseTensor) -> SparseTexts:
 
 def _parsed(texts: SparseTexts) -> tf.SparseTensor:
   dtype, rank = texts.like.dtype, texts.like.shape.rank
-  # A row with which Octet fills a core's batch is "", which is no sparse one.
+  # Octet fills a core's batch with rows of "", which is no serialized sparse row.
   nothing = tf.sparse.from_dense(tf.zeros([1, *[0] * (rank - 1)], dtype))
   rows = tf.where(tf.equal(texts.rows, ""), tf.io.serialize_many_sparse(nothing), texts.rows)
   return tf.io.deserialize_many_sparse(rows, dtype, rank)
 
 
 def _sparse_of(rows: SparseRows) -> tf.SparseTensor:
-  # A row with which Octet fills a core's batch is all zeros, its width too.
+  # Octet fills a core's batch with rows of zeros, in the width too.
   places = tf.where((rows.columns >= 0) & (rows.width > 0)[:, tf.newaxis])
   columns = tf.gather_nd(rows.columns, places)
   shape = [tf.shape(rows.columns, tf.int64)[0], tf.reduce_max(rows.width)]
@@ -178,7 +178,7 @@ def _has_rows(spec: Any) -> bool:
 
 
 def _padding(spec: Any) -> Any:
-  """padded_batch's values: -1 for columns, None (zeros) for the rest."""
+  """Returns padded_batch's padding: -1 for columns, None (zeros) for the rest."""
   if isinstance(spec, SparseRows):
     return SparseRows(None, tf.constant(-1, tf.int64), None)
   if isinstance(spec, dict):

@@ -1,4 +1,4 @@
-"""EstimatorSpec and TPUEstimatorSpec: all that a program says, in the arguments that it knows."""
+"""EstimatorSpec and TPUEstimatorSpec, with the arguments that programs know."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +12,11 @@ _MODES = (ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT)
 
 
 def _check(spec: Any) -> None:
-  """What 2.15 checks of a spec that is made.
+  """Checks a new spec as 2.15 does.
 
   Raises:
-    ValueError: its mode needs what is None; or the loss is not one number.
-    TypeError: something is no tensor.
+    ValueError: a value that the mode needs is None, or the loss is no scalar.
+    TypeError: a value is no tensor.
   """
   mode = spec.mode
   if mode not in _MODES:
@@ -56,15 +56,15 @@ def _check_metrics(given: Any) -> None:
 
 @dataclasses.dataclass
 class EstimatorSpec:
-  """What a model_fn for tf.estimator.Estimator returns; see trainer.EstimatorSpec.
+  """The result of a model_fn for tf.estimator.Estimator; see trainer.EstimatorSpec.
 
   Attributes:
     eval_metric_ops: dict of name → pair of tf.compat.v1.metrics, or Keras metric.
     scaffold: a tf.compat.v1.train.Scaffold.
 
   Raises:
-    ValueError: its mode needs what is None; or the loss is not one number.
-    TypeError: something is no tensor, or no pair of metrics.
+    ValueError: a value that the mode needs is None, or the loss is no scalar.
+    TypeError: a value is no tensor, or no pair of metrics.
   """
 
   mode: str
@@ -79,7 +79,7 @@ class EstimatorSpec:
   evaluation_hooks: Sequence[Any] | None = None
   prediction_hooks: Sequence[Any] | None = None
 
-  # What TPUEstimatorSpec has in their place.
+  # TPUEstimatorSpec has these attributes.
   eval_metrics = None
   host_call = None
   scaffold_fn = None
@@ -89,18 +89,18 @@ class EstimatorSpec:
     _check_metrics(self.eval_metric_ops)
 
   def _replace(self, **changes: Any) -> "EstimatorSpec":
-    """As the named tuple had it, that it was."""
+    """As the method of 2.15's named tuple."""
     return dataclasses.replace(self, **changes)._calling(self.host_call)
 
   def _calling(self, host_call: tuple[Callable, Any] | None) -> "EstimatorSpec":
-    """The same, with the host_call of the TPUEstimatorSpec that it was made of."""
+    """Returns a copy with the host_call of the original TPUEstimatorSpec."""
     vars(self)["host_call"] = host_call
     return self
 
 
 @dataclasses.dataclass
 class TPUEstimatorSpec:
-  """What a model_fn for TPUEstimator returns; see trainer.EstimatorSpec.
+  """The result of a model_fn for TPUEstimator; see trainer.EstimatorSpec.
 
   Raises:
     ValueError, TypeError: as EstimatorSpec.
@@ -118,7 +118,7 @@ class TPUEstimatorSpec:
   evaluation_hooks: Sequence[Any] | None = None
   prediction_hooks: Sequence[Any] | None = None
 
-  # What EstimatorSpec has in their place.
+  # EstimatorSpec has these attributes.
   eval_metric_ops = None
   scaffold = None
   training_chief_hooks = None
@@ -127,11 +127,11 @@ class TPUEstimatorSpec:
     _check(self)
 
   def _replace(self, **changes: Any) -> "TPUEstimatorSpec":
-    """As the named tuple had it, that it was."""
+    """As the method of 2.15's named tuple."""
     return dataclasses.replace(self, **changes)
 
   def as_estimator_spec(self) -> EstimatorSpec:
-    """The same as an EstimatorSpec, as a program asks for it that runs without TPUEstimator."""
+    """Returns the same as an EstimatorSpec, for programs that run without TPUEstimator."""
     metric_fn, tensors = self.eval_metrics or (dict, {})
     scaffold = self.scaffold_fn() if self.scaffold_fn else None
     made = EstimatorSpec(

@@ -1,8 +1,8 @@
-"""tf.distribute's strategies as programs give them to RunConfig(train_distribute=...).
+"""tf.distribute's strategies for RunConfig(train_distribute=...).
 
-Octet makes the strategy itself, for the device. A strategy that the program makes only describes
-one: it connects no device, since TensorFlow makes virtual cores only before it connects. If the
-program uses it in a loop of its own, by `scope` or `run`, TensorFlow's strategy is made then.
+Octet makes the strategy itself, for the device. A program's strategy only describes one: it
+connects no device, because TensorFlow makes virtual cores only before it connects. If the program
+uses the strategy in its own loop, by `scope` or `run`, this makes TensorFlow's strategy then.
 """
 
 import dataclasses
@@ -18,13 +18,13 @@ from trainer.devices import device as device_lib
 
 
 class MirroredStrategy:
-  """All GPUs of the machine, or those that are named; the cores of OCTET_DEVICE come first.
+  """All GPUs of the machine, or the given ones. The cores of OCTET_DEVICE have priority.
 
   Args:
-    devices: names of GPUs; the first so many are used.
+    devices: names of GPUs; only their number counts.
     num_gpus, num_gpus_per_worker: how many GPUs.
-    cross_device_ops, cross_tower_ops, auto_shard_dataset, prefetch_on_device: how TensorFlow moves
-      values from core to core; no effect.
+    cross_device_ops, cross_tower_ops, auto_shard_dataset, prefetch_on_device: TensorFlow's ways to
+      move values between cores; no effect.
   """
 
   def __init__(
@@ -44,7 +44,7 @@ class MirroredStrategy:
 
   @property
   def device(self) -> str:
-    """The device, as `trainer.RunConfig.device` takes it."""
+    """Returns the device, as in `trainer.RunConfig.device`."""
     given = os.environ.get(DEVICE_VARIABLE)
     if given:
       return given
@@ -53,14 +53,14 @@ class MirroredStrategy:
     if self._wanted and count != self._wanted:
       notes.tell_once(
         f"{type(self).__name__} is for {self._wanted} devices, and there are {found} GPUs. "
-        + (f"It has {count}." if count else "It has one core of the CPU.")
+        + (f"It has {count}." if count else "The machine has one CPU core for it.")
         + f" {DEVICE_VARIABLE}=cpu:{self._wanted} makes as many virtual cores."
       )
     return {0: "cpu", 1: "gpu"}.get(count, f"gpu:{count}")
 
   @property
   def num_replicas_in_sync(self) -> int:
-    """How many cores it has."""
+    """Returns the number of cores."""
     kind, _, count = self.device.partition(":")
     if kind in ("tpu", "auto"):
       return device_lib.connect(kind).replicas
@@ -78,14 +78,14 @@ class MirroredStrategy:
 
 
 class CollectiveAllReduceStrategy(MirroredStrategy):
-  """As MirroredStrategy; the workers of TF_CONFIG are Octet's affair."""
+  """As MirroredStrategy. Octet handles the workers of TF_CONFIG."""
 
   def __init__(self, num_gpus_per_worker: int | None = None, **others: Any):
     super().__init__(num_gpus_per_worker=num_gpus_per_worker or None, **others)
 
 
 class MultiWorkerMirroredStrategy(MirroredStrategy):
-  """As MirroredStrategy; the workers of TF_CONFIG are Octet's affair."""
+  """As MirroredStrategy. Octet handles the workers of TF_CONFIG."""
 
   def __init__(self, cluster_resolver: Any = None, communication_options: Any = None):
     del cluster_resolver, communication_options
@@ -98,7 +98,7 @@ class MultiWorkerMirroredStrategy(MirroredStrategy):
 
 
 class OneDeviceStrategy(MirroredStrategy):
-  """One core; OCTET_DEVICE comes first."""
+  """One core. OCTET_DEVICE has priority."""
 
   def __init__(self, device: str, prefetch_on_device: Any = None):
     del prefetch_on_device
@@ -118,7 +118,7 @@ class OneDeviceStrategy(MirroredStrategy):
 
 @dataclasses.dataclass(frozen=True)
 class AllReduceCrossDeviceOps:
-  """A strategy's cross_device_ops: how TensorFlow moved values from core to core; no effect."""
+  """A strategy's cross_device_ops: TensorFlow's ways to move values between cores; no effect."""
 
   all_reduce_alg: str = "nccl"
   num_packs: int = 1
@@ -136,7 +136,7 @@ class DistributeConfig:
 
 
 def device_of(strategy: Any) -> str:
-  """The device of a strategy: of one of these, or of one of TensorFlow's."""
+  """Returns the device of a strategy, of this module's or TensorFlow's."""
   if isinstance(strategy, MirroredStrategy):
     return strategy.device
   if strategy.num_replicas_in_sync == 1:

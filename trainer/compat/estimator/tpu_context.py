@@ -1,4 +1,4 @@
-"""tensorflow.python.tpu.tpu_function: how many shards there are."""
+"""tensorflow.python.tpu.tpu_function: the number of shards."""
 
 import types
 
@@ -6,5 +6,5 @@ import tensorflow as tf
 
 
 def get_tpu_context() -> types.SimpleNamespace:
-  """An object whose number_of_shards is that of the replicas, 1 outside of a model_fn."""
+  """Returns an object with number_of_shards, the number of replicas; 1 outside of a model_fn."""
   return types.SimpleNamespace(number_of_shards=tf.distribute.get_strategy().num_replicas_in_sync)

@@ -1,4 +1,4 @@
-"""TPUEstimator: an Estimator whose batch sizes are given."""
+"""TPUEstimator: an Estimator with given batch sizes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,11 +17,11 @@ class TPUEstimator(estimator.Estimator):
   """A program's TPUEstimator. Arguments, methods and results as in 2.15.
 
   Args:
-    use_tpu: whether the device is a TPU, where nothing else is said of it: see `run_config`. With
-      it, the functions get params["context"] on a TPU and on several cores, as in 2.15 on a TPU.
-    train_batch_size, eval_batch_size, predict_batch_size: those of all cores together.
-    batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu: have no effect; a feature whose last axis
-      is the batch's, and not the first one, is known by its shape.
+    use_tpu: whether the device is a TPU, by default: see `run_config`. With it, the functions get
+      params["context"] on a TPU and on several cores, as in 2.15 on a TPU.
+    train_batch_size, eval_batch_size, predict_batch_size: the batch sizes of all cores together.
+    batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu: no effect. Octet recognizes by its shape
+      a feature with the batch as its last axis.
   """
 
   def __init__(
@@ -47,8 +47,8 @@ class TPUEstimator(estimator.Estimator):
       raise ValueError("config must be provided: a tf.estimator.tpu.RunConfig with a TPUConfig.")
     if embedding_config_spec is not None:
       raise errors.SettingError(
-        "TPUEstimator(embedding_config_spec=...): the embedding memory of TPUs is not supported; "
-        "use embedding columns or get_variable."
+        "TPUEstimator(embedding_config_spec=...): Octet does not support the embedding memory "
+        "of TPUs; use embedding columns or get_variable."
       )
     params_lib.check_takes_items(params)
     reserved = sorted(set(_RESERVED) & set(params_lib.as_dict(params)))
@@ -62,7 +62,7 @@ class TPUEstimator(estimator.Estimator):
         "export_to_cpu": None if export_to_cpu else export_to_cpu,
       },
       {
-        "batch_axis": "a tensor's batch is its first axis, or else its last one.",
+        "batch_axis": "a tensor's batch is its first axis, or otherwise its last axis.",
         "eval_on_tpu": "evaluation uses the device of the training.",
         "export_to_cpu": "a SavedModel is for the CPU, and serves anywhere.",
       },
@@ -82,7 +82,7 @@ class TPUEstimator(estimator.Estimator):
     shards, replicas = self._config.tpu_config.num_shards, device.replicas
     if shards is not None and shards != replicas:
       notes.tell_once(
-        f"TPUConfig(num_shards={shards}): the device has {replicas}, and each of them takes its "
+        f"TPUConfig(num_shards={shards}): the device has {replicas}, and each core takes its "
         "share of the batch; the numbers are the same."
       )
 
@@ -92,7 +92,7 @@ class TPUEstimator(estimator.Estimator):
 
   @property
   def _is_mirrored(self) -> bool:
-    """Whether a strategy says how training is distributed: each core takes a whole batch."""
+    """Returns whether a strategy distributes the training: each core then takes a whole batch."""
     return self._config.train_distribute is not None and not self._use_tpu
 
   @property
@@ -108,7 +108,7 @@ class TPUEstimator(estimator.Estimator):
 
   def _make_params(self, params: dict[str, Any]) -> Any:
     given, device = dict(params), self.octet.device
-    # Programs take their TPU path by it. Several cores of a CPU stand in for those of a TPU.
+    # Programs choose their TPU path by this value. Several cores of a CPU serve as a TPU's cores.
     if self._use_tpu and "batch_size" in given and (device.kind == "tpu" or device.replicas > 1):
       given["context"] = params_lib.context(device)
     if "batch_size" not in given and "use_tpu" in given:

@@ -1,4 +1,4 @@
-"""tf.tpu: what of it is asked inside a model_fn."""
+"""tf.tpu: its functions inside a model_fn."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ v1 = tf.compat.v1
 
 
 def cross_replica_sum(x: Any, group_assignment: Any = None, name: str | None = None) -> tf.Tensor:
-  """The sum of a tensor over all replicas, or over those of the replica's own group.
+  """Returns the sum of a tensor over all replicas, or over the replica's own group.
 
   Args:
-    group_assignment: list of lists of numbers of replicas, each of which is in one of them.
+    group_assignment: list of lists of replica numbers; each replica is in exactly one list.
 
   Raises:
     SettingError: a replica is in no group, or in two.
@@ -29,7 +29,7 @@ def cross_replica_sum(x: Any, group_assignment: Any = None, name: str | None = N
     return tf.identity(x, name)
   if group_assignment is None or len(group_assignment) == 1:
     return context.all_reduce(tf.distribute.ReduceOp.SUM, x)
-  # Row i is what replica i gave: each replica adds its own one to a sum over all.
+  # Row i is replica i's value: each replica adds its own row to a sum over all replicas.
   own = tf.one_hot(context.replica_id_in_sync_group, count, dtype=x.dtype)
   rows = context.all_reduce(tf.distribute.ReduceOp.SUM, tf.tensordot(own, x, 0))
   together = [[float(any(i in g and j in g for g in group_assignment)) for j in range(count)]
@@ -48,7 +48,7 @@ def _check_groups(groups: Any, count: int) -> None:
 
 @contextlib.contextmanager
 def bfloat16_scope(name: str | None = None) -> Iterator[Any]:
-  """Inside, get_variable makes float32 variables, and gives them as bfloat16 where asked to."""
+  """Inside, get_variable makes float32 variables, and returns them as bfloat16 on request."""
 
   def in_float32(getter: Any, *args: Any, **kwargs: Any) -> Any:
     wanted = kwargs.get("dtype")
@@ -75,5 +75,5 @@ def _initializer_in_float32(initializer: Any) -> Any:
 
 
 def outside_compilation(computation: Any, *args: Any, **kwargs: Any) -> Any:
-  """Calls it: on a CPU or GPU everything is outside of a TPU's compiler."""
+  """Calls the computation: on a CPU or GPU, everything is outside of a TPU's compiler."""
   return computation(*args, **kwargs)

@@ -10,7 +10,7 @@ from trainer.compat.estimator import program_errors
 
 @dataclasses.dataclass(frozen=True)
 class TrainSpec:
-  """What train_and_evaluate trains on; see Estimator.train."""
+  """The training part of train_and_evaluate; see Estimator.train."""
 
   input_fn: Callable
   max_steps: int | None = None
@@ -20,7 +20,7 @@ class TrainSpec:
 
 @dataclasses.dataclass(frozen=True)
 class EvalSpec:
-  """What train_and_evaluate evaluates; see Estimator.evaluate."""
+  """The evaluation part of train_and_evaluate; see Estimator.evaluate."""
 
   input_fn: Callable
   steps: int | None = 100
@@ -37,10 +37,10 @@ def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpe
   Args:
     estimator: an Estimator.
     train_spec: a TrainSpec.
-    eval_spec: an EvalSpec; start_delay_secs has no meaning in one process.
+    eval_spec: an EvalSpec; start_delay_secs has no effect in one process.
 
   Returns:
-    (the result of the last evaluation, list of what its exporters exported).
+    (the last evaluation's result, the list of exports by its exporters).
   """
   exporters = eval_spec.exporters or ()
   if not isinstance(exporters, list | tuple):
@@ -66,7 +66,7 @@ def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpe
 
 
 class _Noting:
-  """An exporter that remembers what it exported last."""
+  """An exporter that remembers its last export."""
 
   def __init__(self, exporter: Any):
     self._exporter = exporter

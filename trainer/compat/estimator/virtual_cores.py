@@ -1,19 +1,19 @@
-"""The virtual cores of OCTET_DEVICE=cpu:8, made before the program can start TensorFlow.
+"""Makes the virtual cores of OCTET_DEVICE=cpu:8 before the program can start TensorFlow.
 
-A program may list devices or make tensors before it makes an Estimator. Both start TensorFlow,
-which then makes no more virtual cores.
+A program may list devices or make tensors before it makes an Estimator. Both start TensorFlow, and
+a started TensorFlow makes no virtual cores.
 """
 
 import contextlib
 import os
 import re
 
-# The device of a run, before whatever the program says.
+# The device of a run. Overrides the program's own choice.
 DEVICE_VARIABLE = "OCTET_DEVICE"
 
 
 def prepare() -> None:
-  """Tells TensorFlow, which this does not start, of the cores that OCTET_DEVICE names."""
+  """Configures the cores of OCTET_DEVICE, without starting TensorFlow."""
   named = re.fullmatch(r"cpu:([1-9]\d*)", os.environ.get(DEVICE_VARIABLE, ""))
   if named is None or named[1] == "1":
     return
@@ -21,6 +21,6 @@ def prepare() -> None:
 
   cpu = tf.config.list_physical_devices("CPU")[0]
   if tf.config.get_logical_device_configuration(cpu) is None:
-    with contextlib.suppress(RuntimeError):  # it runs: trainer.connect says so, if it lacks cores
+    with contextlib.suppress(RuntimeError):  # trainer.connect reports missing cores
       cores = [tf.config.LogicalDeviceConfiguration()] * int(named[1])
       tf.config.set_logical_device_configuration(cpu, cores)

@@ -1,1 +1,1 @@
-"""Canned estimators, and the networks and optimizers that they are made of."""
+"""Canned estimators, their networks and their optimizers."""

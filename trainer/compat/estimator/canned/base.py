@@ -1,4 +1,4 @@
-"""What canned estimators have in common: a model_fn of a head and a network, and optimizers."""
+"""The common part of canned estimators: a model_fn made of a head, a network and optimizers."""
 
 import contextlib
 import dataclasses
@@ -25,17 +25,17 @@ _OPTIMIZERS = {
 
 @dataclasses.dataclass(frozen=True)
 class Face:
-  """What canned estimators of tf.compat.v1 and of TensorFlow 2 do otherwise.
+  """The differences between canned estimators of tf.compat.v1 and of TensorFlow 2.
 
   Attributes:
-    reduction: what of the examples' losses the loss is.
+    reduction: how the loss combines the examples' losses.
     classification: function of n_classes, weight_column, label_vocabulary and loss_reduction that
       makes a classifier's head.
-    optimizers: by name, the optimizers that a program may name.
+    optimizers: name → optimizer, for programs that name an optimizer.
     minimizer: as `minimizer`.
-    tells_mean: whether a training writes average_loss, too, where the loss is a sum.
-    dnn_rate: the learning rate of an optimizer that is named for a DNN; None for its own default.
-    scope: makes the scope of a model's optimizers.
+    tells_mean: whether a training also writes average_loss if the loss is a sum.
+    dnn_rate: the learning rate of a DNN's named optimizer; None for the optimizer's default.
+    scope: opens the scope of a model's optimizers.
   """
 
   reduction: str
@@ -47,7 +47,7 @@ class Face:
   scope: Callable[[], contextlib.AbstractContextManager] = contextlib.nullcontext
 
   def optimizer(self, given: Any, rate: float | None) -> Any:
-    """An optimizer from one, its name, or a function that makes one."""
+    """Returns an optimizer for an optimizer, its name, or a function that makes one."""
     if isinstance(given, str):
       if given not in self.optimizers:
         raise ValueError(
@@ -58,16 +58,16 @@ class Face:
 
 
 class Canned(Estimator):
-  """What canned estimators have in common.
+  """The common part of canned estimators.
 
   Attributes:
-    face: whose names and meanings they have.
+    face: the names and meanings of TensorFlow 1 or 2.
 
   Args:
     head: a heads.Head.
     logits_fn: function of features and mode.
     minimize: function of a loss that returns the train_op.
-    scope: that of the model, in which 2.15 made what the head makes; "" for none.
+    scope: the model's scope, in which 2.15 built the head's operations; "" for none.
   """
 
   face: Face
@@ -101,8 +101,10 @@ class Canned(Estimator):
 
 
 def _tell_mean(loss: tf.Tensor, weight: tf.Tensor, scope: str) -> None:
-  """Writes the mean of the examples' losses, and names both as hooks of programs know them:
-  `head/weighted_loss/Sum` and `head/truediv`, in the model's scope.
+  """Writes the mean of the examples' losses.
+
+  Names sum and mean as hooks of programs know them: `head/weighted_loss/Sum` and `head/truediv`, in
+  the model's scope.
   """
   replicas = tf.distribute.get_strategy().num_replicas_in_sync
   path = [tf.get_current_name_scope(), scope, "head"]
@@ -120,17 +122,17 @@ def minimizer(
   within: str | None = None,
   counts: bool = True,
 ) -> Callable[[tf.Tensor], Any]:
-  """A function of a loss that makes the train_op.
+  """Returns a function from a loss to the train_op.
 
   Args:
     make: makes the optimizer.
-    of: the scope of the variables that are trained; None for all.
-    slots: what the names of slots begin with. 2.15 cut the variables of a model for parameter
-      servers, into one part where there were none, and took the names of slots from behind as many
-      letters as the part's own name had; but the slots were made in the model's scope, so that as
-      much of "part_0/" was left as that scope is long.
-    within: the scope of the model, in which the optimizer's own variables are.
-    counts: whether it is the optimizer that counts the steps of TensorFlow 2.
+    of: the scope of the variables to train; None for all.
+    slots: the prefix of the slots' names. 2.15 cut a model's variables into parts for parameter
+      servers (one part without servers). It removed as many letters from a slot's name as the
+      part's own name had. But it made the slots in the model's scope, so a rest of "part_0/"
+      stayed, as long as that scope's name.
+    within: the model's scope, for the optimizer's own variables.
+    counts: whether this optimizer counts the steps of TensorFlow 2.
   """
   del counts
 
@@ -139,7 +141,8 @@ def minimizer(
     variables = v1.trainable_variables(of) if of else None
     with contextlib.ExitStack() as scopes:
       if slots and isinstance(optimizer, v1.train.Optimizer):
-        # Replicas take turns within minimize, with one optimizer: the others find its new name.
+        # Replicas take turns inside minimize with one shared optimizer, and a later replica finds
+        # the name already changed: remove the prefix before adding it.
         name = f"{slots}{optimizer.get_name().removeprefix(slots)}"
         scopes.enter_context(tensorflow_internals.optimizer_named(optimizer, name))
       scopes.enter_context(v1.name_scope(f"{within}/head/" if within else "head/"))

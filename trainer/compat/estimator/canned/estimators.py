@@ -1,7 +1,7 @@
-"""Canned estimators over tf.feature_column: baselines, DNN, linear, and the last two together.
+"""Canned estimators over tf.feature_column: baseline, DNN, linear, and DNN with linear.
 
-Variables have the names that tf.compat.v1's had: `dnn/hiddenlayer_0/kernel`,
-`linear/linear_model/age/weights`, `baseline/bias`.
+Variables have tf.compat.v1's names: `dnn/hiddenlayer_0/kernel`, `linear/linear_model/age/weights`,
+`baseline/bias`.
 """
 
 import functools
@@ -20,13 +20,13 @@ from trainer.compat.estimator.canned.networks import (
 )
 from trainer.compat.graph_mode import summary
 
-# Learning rates of optimizers that a program names; of the linear ones, at most.
+# Learning rates of optimizers that a program names. For linear models, the upper bound.
 _BASELINE_RATE = 0.3
 _LINEAR_RATE = 0.2
 _COMBINED_DNN_RATE = 0.001
 _COMBINED_LINEAR_RATE = 0.005
 
-# By kind, the arguments of its head.
+# Kind → the arguments of its head.
 _OF_HEAD = {
   "Classifier": ("n_classes", "weight_column", "label_vocabulary"),
   "Regressor": ("label_dimension", "weight_column"),
@@ -36,13 +36,13 @@ _OF_HEAD = {
 def class_of(
   estimator: type, name: str, own: dict[str, Any], names: str, make: Callable | None = None
 ) -> type:
-  """A class like a canned estimator, with arguments of its own.
+  """Makes a subclass of a canned estimator with its own arguments.
 
   Args:
-    estimator: the class that it derives from.
-    own: its attributes.
-    names: of its arguments in their order; "" for those of the estimator.
-    make: function of self and the arguments by name that returns the estimator's.
+    estimator: the base class.
+    own: the subclass's attributes.
+    names: the names of its arguments in order; "" for the base class's names.
+    make: function of self and the arguments by name that returns the base class's arguments.
   """
   order = names.split()
 
@@ -56,11 +56,11 @@ def class_of(
 
 
 def _of_kind(estimator: type, kind: str, doc: str, first: str = "model_dir") -> type:
-  """The classifier or regression of a canned estimator.
+  """Makes the classifier or regressor of a canned estimator.
 
   Args:
     kind: "Classifier" or "Regressor".
-    first: its arguments before those of its head.
+    first: the arguments before the head's arguments.
   """
   of_head = _OF_HEAD[kind]
 
@@ -76,7 +76,7 @@ def _of_kind(estimator: type, kind: str, doc: str, first: str = "model_dir") -> 
 
 
 class BaselineEstimator(Canned):
-  """A bias alone, which learns the mean of the labels."""
+  """A single bias that learns the mean of the labels."""
 
   def __init__(
     self,
@@ -100,7 +100,7 @@ BaselineRegressor = _of_kind(BaselineEstimator, "Regressor", "The mean of the la
 
 
 class DNNEstimator(Canned):
-  """A network of dense layers, with a head of its own."""
+  """A network of dense layers with the program's head."""
 
   def __init__(
     self,
@@ -144,7 +144,7 @@ DNNRegressor = _of_kind(DNNEstimator, "Regressor", "A regression by dense layers
 
 
 class LinearEstimator(Canned):
-  """A linear model, with a head of its own."""
+  """A linear model with the program's head."""
 
   def __init__(
     self,
@@ -181,7 +181,7 @@ LinearRegressor = _of_kind(LinearEstimator, "Regressor", "A linear regression.",
 
 
 class DNNLinearCombinedEstimator(Canned):
-  """A linear model and dense layers together, each with an optimizer of its own."""
+  """A linear model and dense layers together, each with its own optimizer."""
 
   def __init__(
     self,
@@ -232,7 +232,7 @@ class DNNLinearCombinedEstimator(Canned):
   def _minimizers(
     self, linear: Sequence[Any], linear_optimizer: Any, dnn: Sequence[Any], dnn_optimizer: Any
   ) -> list[Callable[[tf.Tensor], Any]]:
-    """For each part that has columns, a function of the loss that makes its train_op."""
+    """Returns, for each part with columns, a function from the loss to its train_op."""
     face, found = self.face, []
     if dnn:
       found.append(face.minimizer(lambda: face.optimizer(dnn_optimizer, _COMBINED_DNN_RATE), "dnn"))

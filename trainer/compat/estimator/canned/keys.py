@@ -1,8 +1,8 @@
-"""Keys of canned estimators: programs write metrics and predictions of their own under them."""
+"""Keys of canned estimators, under which programs also write their own metrics and predictions."""
 
 
 class MetricKeys:
-  """Names of metrics; those with a `%` take a threshold, the index of a class, or its name."""
+  """Names of metrics. A `%` takes a threshold, or the index or name of a class."""
 
   LOSS = "loss"
   LOSS_MEAN = "average_loss"

@@ -1,4 +1,4 @@
-"""canned.optimizers of tensorflow_estimator: optimizers by name, which wrappers ask for."""
+"""canned.optimizers of tensorflow_estimator: optimizers by name, for wrappers of Estimators."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from trainer.compat.estimator.canned import base
 
 
 def get_optimizer_instance(opt: Any, learning_rate: float | None = None) -> Any:
-  """An optimizer of tf.train from one, its name, or a function that makes one.
+  """Returns an optimizer of tf.train for an optimizer, its name, or a function that makes one.
 
   Args:
     opt: "Adagrad", "Adam", "Ftrl", "RMSProp" or "SGD", an optimizer, or a function.
-    learning_rate: of an optimizer that is named.
+    learning_rate: the learning rate of a named optimizer.
 
   Raises:
-    ValueError: there is no such optimizer, or a name without a learning rate.
+    ValueError: no optimizer has the name, or the learning rate is missing.
   """
   face = base.Canned.face
   if isinstance(opt, str) and opt in face.optimizers and not learning_rate:

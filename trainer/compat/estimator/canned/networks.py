@@ -1,4 +1,4 @@
-"""The networks of canned estimators: functions of features that give logits, [batch, units]."""
+"""The networks of canned estimators: functions from features to logits, [batch, units]."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def dnn_logit_fn_builder(
   input_layer_partitioner: Any,
   batch_norm: bool,
 ) -> Callable[[dict[str, Any], str], tf.Tensor]:
-  """A function of features and mode: dense layers; see DNNEstimator."""
+  """Returns a function of features and mode: dense layers; see DNNEstimator."""
   del input_layer_partitioner
 
   def logit_fn(features, mode):
@@ -42,7 +42,7 @@ def dnn_logit_fn_builder(
           )
         found[f"hiddenlayer_{index}"] = net
       found["logits"] = functions.dense(net, units, name="logits")
-    for name, outputs in found.items():  # under the tags of 2.15
+    for name, outputs in found.items():  # the summary tags of 2.15
       tag = f"dnn/dnn/{name}/fraction_of_zero_values"
       summary.scalar(tag, tf.math.zero_fraction(outputs))
     return found["logits"]
@@ -53,7 +53,7 @@ def dnn_logit_fn_builder(
 def linear_logit_fn_builder(
   units: int, feature_columns: Sequence[Any], sparse_combiner: str = "sum"
 ) -> Callable[[dict[str, Any]], tf.Tensor]:
-  """A function of features: a linear model; see LinearEstimator."""
+  """Returns a function of features: a linear model; see LinearEstimator."""
 
   def logit_fn(features):
     with v1.variable_scope("linear"):
@@ -83,10 +83,10 @@ def baseline_logits(features: dict[str, Any], units: int) -> tf.Tensor:
 def call_logit_fn(
   logit_fn: Callable, features: dict[str, Any], mode: str, params: Any, config: Any
 ) -> Any:
-  """Calls a function like these with features and with what it takes of mode, params and config.
+  """Calls such a function with features and with its arguments among mode, params and config.
 
   Raises:
-    ValueError: it returned neither a tensor nor a dict of tensors.
+    ValueError: the function returned neither a tensor nor a dict of tensors.
   """
   given = dict(mode=mode, params=params, config=config)
   found = logit_fn(

@@ -1,7 +1,7 @@
-"""Canned estimators of TensorFlow 2: those of `trainer.compat.v1`, by optimizers of Keras.
+"""Canned estimators of TensorFlow 2: the estimators of `trainer.compat.v1` with Keras optimizers.
 
-Their loss is a mean over the batch, a named optimizer is one of `tf.keras.optimizers.legacy`, and
-slots are called as in 2.15's checkpoints: `training/Adagrad/dnn/logits/kernel/accumulator`.
+The loss is a mean over the batch. A name means an optimizer of `tf.keras.optimizers.legacy`. Slots
+have the names of 2.15's checkpoints: `training/Adagrad/dnn/logits/kernel/accumulator`.
 """
 
 import functools
@@ -22,8 +22,8 @@ v1 = tf.compat.v1
 def _minimizer(
   make: Callable[[], Any], of: str | None = None, counts: bool = True, **of_v1: Any
 ) -> Callable[[tf.Tensor], Any]:
-  """A function of a loss that makes the train_op; see `trainer.compat.estimator.canned.base`."""
-  del of_v1  # names that a tf.compat.v1 optimizer's slots have
+  """Returns a function from a loss to the train_op; see `trainer.compat.estimator.canned.base`."""
+  del of_v1  # the slot names of tf.compat.v1 optimizers
 
   def minimize(loss: tf.Tensor) -> Any:
     optimizer = make()
@@ -57,7 +57,7 @@ _FACE = Face(
 )
 
 
-# The arguments in their order, where that is another one than in tf.compat.v1.
+# The order of arguments, if it differs from tf.compat.v1's.
 _ORDERS = {
   "DNNEstimator": """head hidden_units feature_columns model_dir optimizer activation_fn dropout
     config warm_start_from batch_norm""",

@@ -1,7 +1,7 @@
 """Heads of estimators: from logits to a loss, metrics, predictions and signatures.
 
-The heads that canned estimators of tf.compat.v1 make add up the losses of the examples of all
-cores; those that a program makes take their mean. `loss_reduction` says it otherwise.
+The heads of tf.compat.v1's canned estimators add the losses of the examples on all cores; a
+program's own heads take the mean. `loss_reduction` changes this.
 """
 
 from trainer.compat.estimator.heads.base import MEAN, SUM, Head, minimized

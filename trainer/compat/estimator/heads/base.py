@@ -1,4 +1,4 @@
-"""What heads have in common: the loss, and the EstimatorSpec of a mode."""
+"""The common part of heads: the loss, and a mode's EstimatorSpec."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,23 +17,23 @@ v1 = tf.compat.v1
 SUM = v1.losses.Reduction.SUM
 MEAN = v1.losses.Reduction.SUM_OVER_BATCH_SIZE
 
-# The names of tf.losses.Reduction, of TensorFlow 2, for those of tf.compat.v1.
+# TensorFlow 2's names in tf.losses.Reduction → tf.compat.v1's names.
 _REDUCTIONS = {"sum": SUM, "sum_over_batch_size": MEAN, "auto": MEAN}
 
 
 class Head:
-  """What heads have in common.
+  """The common part of heads.
 
   Args:
-    dimension: of the logits.
+    dimension: the width of the logits.
     weight_column: the name of a feature with a weight for each example, or its numeric_column, or
       None.
-    loss_reduction: one of tf.losses.Reduction: what of the losses of examples the loss is.
-    loss_fn: function of labels and logits that gives the losses in the place of the head's own.
-    name: what names of metrics end in, after a slash; None for nothing.
+    loss_reduction: one of tf.losses.Reduction: how the loss combines the examples' losses.
+    loss_fn: function of labels and logits that returns the losses, instead of the head's own.
+    name: the suffix of metric names, after a slash; None for none.
 
   Raises:
-    ValueError: there is no such reduction, or it is NONE.
+    ValueError: the reduction is unknown, or NONE.
   """
 
   def __init__(
@@ -55,25 +55,25 @@ class Head:
       raise ValueError(f"Invalid loss_reduction: {loss_reduction!r}; see tf.losses.Reduction.")
 
   def losses(self, labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """The loss of each example, [batch, 1] or [batch, dimension]."""
+    """Returns each example's loss, [batch, 1] or [batch, dimension]."""
     raise NotImplementedError
 
   def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
-    """What is predicted, by name."""
+    """Returns the predictions by name."""
     raise NotImplementedError
 
   def outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, export.ExportOutput]:
-    """The signatures of an export."""
+    """Returns an export's signatures."""
     raise NotImplementedError
 
   def metric_ops(
     self, labels: tf.Tensor, predictions: dict[str, tf.Tensor], weights: tf.Tensor | None
   ) -> dict[str, Any]:
-    """Metrics beside average_loss."""
+    """Returns the metrics besides average_loss."""
     raise NotImplementedError
 
   def column(self, labels: Any) -> Any:
-    """Labels as `losses` and `metric_ops` take them, [batch, ...]; None as it is."""
+    """Returns labels in the form for `losses` and `metric_ops`, [batch, ...]; None for None."""
     return _as_column(labels)
 
   def loss(
@@ -84,7 +84,7 @@ class Head:
     mode: str | None = None,
     regularization_losses: Sequence[tf.Tensor] | None = None,
   ) -> tf.Tensor:
-    """The loss of a batch, a scalar, with the regularization losses."""
+    """Returns a batch's loss, a scalar, with the regularization losses."""
     del mode
     loss = self._reduced(self._losses(self.column(labels), logits), self._weights(features))
     return tf.add_n([loss, *(regularization_losses or ())])
@@ -96,7 +96,7 @@ class Head:
     features: dict[str, tf.Tensor],
     regularization_losses: Sequence[tf.Tensor] | None = None,
   ) -> dict[str, Any]:
-    """The eval_metric_ops of a batch."""
+    """Returns a batch's eval_metric_ops."""
     labels, weights = self.column(labels), self._weights(features)
     found = {"average_loss": metrics.mean(self._losses(labels, logits), weights)}
     found |= self.metric_ops(labels, self.predictions(logits), weights)
@@ -117,16 +117,17 @@ class Head:
     update_ops: Any = None,
     regularization_losses: Sequence[tf.Tensor] | None = None,
   ) -> EstimatorSpec:
-    """The EstimatorSpec of a mode.
+    """Returns a mode's EstimatorSpec.
 
     Args:
-      optimizer: one of tf.train or of Keras.
-      train_op_fn: function of the loss that returns the train_op, in the place of an optimizer.
-      regularization_losses: what is added to the loss, in training and in evaluation. Nothing else
-        is: of the collection REGULARIZATION_LOSSES, the program has to give what it wants.
+      optimizer: an optimizer of tf.train or Keras.
+      train_op_fn: function of the loss that returns the train_op, instead of an optimizer.
+      regularization_losses: added to the loss, in training and in evaluation. Nothing else is
+        added: the program must pass the losses that it wants from the collection
+        REGULARIZATION_LOSSES.
 
     Raises:
-      ValueError: it is for a training, and not one of optimizer and train_op_fn is given.
+      ValueError: a training has neither optimizer nor train_op_fn, or both.
     """
     if mode == ModeKeys.TRAIN and (optimizer is None) == (train_op_fn is None):
       raise ValueError("create_estimator_spec: give one of optimizer and train_op_fn.")
@@ -154,7 +155,7 @@ class Head:
     return _as_column(weights if column.normalizer_fn is None else column.normalizer_fn(weights))
 
   def weight(self, labels: Any, features: dict[str, tf.Tensor]) -> tf.Tensor:
-    """The weights of the labels of a batch, added up; a scalar."""
+    """Returns the sum of the weights of a batch's labels, a scalar."""
     ones = tf.ones(tf.shape(self.column(labels)))
     weights = self._weights(features)
     return tf.reduce_sum(ones if weights is None else ones * weights)
@@ -165,7 +166,7 @@ class Head:
     return self._loss_fn(labels=self._processed(labels), logits=logits)
 
   def _processed(self, labels: tf.Tensor) -> tf.Tensor:
-    """The labels as a loss_fn gets them."""
+    """Returns the labels in the form for loss_fn."""
     return labels
 
   def _reduced(self, losses: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
@@ -174,14 +175,15 @@ class Head:
         losses, 1.0 if weights is None else weights, None, None, self._reduction
       )
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    # Gradients and losses of the replicas are averaged: of sums that is their sum again.
+    # Octet averages gradients and losses over the replicas. Times their number, the mean is the
+    # sum.
     return replicas * tf.reduce_sum(losses if weights is None else losses * weights)
 
 
 def classification_outputs(
   predictions: dict[str, tf.Tensor], classes: tf.Tensor
 ) -> dict[str, export.ExportOutput]:
-  """The signatures of a classifier.
+  """Returns a classifier's signatures.
 
   Args:
     classes: the names of all classes, [batch, classes].
@@ -195,8 +197,8 @@ def classification_outputs(
 
 
 def minimized(optimizer: Any, loss: tf.Tensor, variables: Any = None) -> Any:
-  """The train_op of an optimizer of tf.train or of Keras; of all variables if none are given."""
-  if hasattr(optimizer, "get_updates"):  # as the heads of 2.15 do it
+  """Returns the train_op of an optimizer of tf.train or Keras; of all variables by default."""
+  if hasattr(optimizer, "get_updates"):  # the test of 2.15's heads
     with tf.name_scope(""), tf.name_scope("training"):
       given = v1.trainable_variables() if variables is None else variables
       return optimizer.get_updates(loss, given)[0]

@@ -52,10 +52,10 @@ class _Classification(Head):
 
 
 class BinaryClassHead(_Classification):
-  """Two classes, by one logit.
+  """Two classes with one logit.
 
   Args:
-    thresholds: of a probability; each has accuracy, precision and recall of its own.
+    thresholds: thresholds of the probability; each has its own accuracy, precision and recall.
     others: see Head.
   """
 
@@ -102,23 +102,23 @@ class BinaryClassHead(_Classification):
 
 
 class CannedBinaryClassHead(BinaryClassHead):
-  """That of a canned classifier, whose curve of precision and recall is added up otherwise."""
+  """A canned classifier's head, which integrates the precision-recall curve by another rule."""
 
   _summation = shared_metrics.CANNED_SUMMATION
 
 
 @metrics.metric_pairs.deferrable
 def _accuracy_baseline(labels: Any, weights: Any = None) -> tuple[tf.Tensor, tf.Tensor]:
-  """The accuracy of always saying the more frequent class."""
+  """Returns the accuracy of always predicting the more frequent class."""
   value, update = v1.metrics.mean(labels, weights)
   return tf.maximum(value, 1 - value), tf.maximum(update, 1 - update)
 
 
 class MultiClassHead(_Classification):
-  """More than two classes, by a logit for each.
+  """More than two classes, with a logit for each.
 
   Args:
-    n_classes: how many.
+    n_classes: the number of classes.
     others: see Head.
   """
 
@@ -157,7 +157,7 @@ def classification(
   loss_reduction: str = SUM,
   binary: type[BinaryClassHead] = CannedBinaryClassHead,
 ) -> Head:
-  """The head of a canned classifier of so many classes; of two, the binary one."""
+  """Returns a canned classifier's head: the binary head for two classes."""
   if n_classes == 2:
     return binary(weight_column, None, label_vocabulary, loss_reduction)
   return MultiClassHead(n_classes, weight_column, label_vocabulary, loss_reduction)

@@ -11,18 +11,18 @@ from trainer.compat.graph_mode import metrics
 
 
 class MultiHead(Head):
-  """Heads whose losses are added up.
+  """Heads with a common loss, the sum of their losses.
 
-  Logits are a dict by the heads' names, or a tensor [batch, logits_dimension] with the logits of
-  one head after those of another. Labels are a dict by the heads' names. Predictions have pairs
-  (head's name, name) for names; served by default is what the first head predicts.
+  Logits are a dict by the heads' names, or a tensor [batch, logits_dimension] that joins the heads'
+  logits in order. Labels are a dict by the heads' names. Predictions have keys (head's name, name);
+  the default signature serves the first head's predictions.
 
   Args:
-    heads: with a name each.
-    head_weights: what the losses are multiplied with.
+    heads: heads with names.
+    head_weights: the factors of the losses.
 
   Raises:
-    ValueError: there are no heads, one has no name, or there are not as many weights.
+    ValueError: there are no heads, a head has no name, or the numbers of heads and weights differ.
   """
 
   def __init__(self, heads: Sequence[Head], head_weights: Sequence[float] | None = None):

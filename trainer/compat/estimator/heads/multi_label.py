@@ -1,4 +1,4 @@
-"""The head of examples that have any number of classes."""
+"""The head for examples with any number of classes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,20 +12,20 @@ from trainer.compat.graph_mode import metrics
 
 
 class MultiLabelHead(Head):
-  """Classes that do not exclude each other, by a logit for each.
+  """Classes that may occur together, with a logit for each.
 
   Labels are [batch, n_classes] of 0 and 1, or a SparseTensor of class ids, or of names in
   label_vocabulary. The loss of an example is the mean over the classes.
 
   Args:
-    n_classes: how many.
-    thresholds: of a probability; each has accuracy, precision and recall of its own.
-    classes_for_class_based_metrics: ids, or names in label_vocabulary, of classes that have
-      metrics of their own.
+    n_classes: the number of classes.
+    thresholds: thresholds of the probability; each has its own accuracy, precision and recall.
+    classes_for_class_based_metrics: classes with their own metrics: ids, or names in
+      label_vocabulary.
     others: see Head.
 
   Raises:
-    ValueError: there are fewer than two classes, or what is given of them does not fit.
+    ValueError: there are fewer than two classes, or an argument does not fit them.
   """
 
   def __init__(
@@ -61,7 +61,7 @@ class MultiLabelHead(Head):
     return known.index(one)
 
   def column(self, labels: Any) -> tf.Tensor:
-    """[batch, n_classes] of 0 and 1, int64."""
+    """Returns [batch, n_classes] of 0 and 1, int64."""
     if not isinstance(labels, tf.SparseTensor):
       return tf.cast(super().column(labels), tf.int64)
     if labels.dtype == tf.string:

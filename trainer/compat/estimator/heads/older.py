@@ -1,7 +1,9 @@
-"""Heads as functions, under older names: those of tf.contrib.estimator, and those inside of
-tensorflow_estimator, which wrappers use.
+"""Heads as functions, under older names.
 
-The loss of the latter is the sum over the examples of all cores, as that of canned estimators.
+Some are names of tf.contrib.estimator; others are private names of tensorflow_estimator that
+wrappers use.
+
+The latter's loss is the sum over the examples of all cores, as in canned estimators.
 """
 
 from collections.abc import Callable
@@ -11,12 +13,12 @@ from trainer.compat.estimator import heads
 
 
 def _function(head: type[heads.Head], reduction: str, arguments: str) -> Callable[..., heads.Head]:
-  """A function that makes a head.
+  """Returns a function that makes a head.
 
   Args:
     head: its class.
-    reduction: its loss_reduction, where none is given.
-    arguments: their names in their order.
+    reduction: the head's default loss_reduction.
+    arguments: the names of its arguments in order.
   """
   names = arguments.split()
 

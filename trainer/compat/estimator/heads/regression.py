@@ -1,4 +1,4 @@
-"""The head of regressions."""
+"""The heads of regressions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +11,11 @@ from trainer.compat.graph_mode import metrics
 
 
 class RegressionHead(Head):
-  """Numbers, by mean squared error.
+  """Numbers, with the mean squared error.
 
   Args:
-    label_dimension: how many numbers an example has.
-    inverse_link_fn: what makes predictions of logits; None: they are these.
+    label_dimension: the number of values for each example.
+    inverse_link_fn: function from logits to predictions; None: the logits themselves.
     others: see Head.
   """
 
@@ -60,7 +60,7 @@ class RegressionHead(Head):
 
 
 class LogisticRegressionHead(RegressionHead):
-  """A probability, by cross entropy; labels are numbers from 0 to 1. See Head."""
+  """A probability, with cross entropy; labels are numbers from 0 to 1. See Head."""
 
   def __init__(
     self, weight_column: str | None = None, loss_reduction: str = MEAN, name: str | None = None
@@ -76,7 +76,7 @@ class LogisticRegressionHead(RegressionHead):
 
 
 class PoissonRegressionHead(RegressionHead):
-  """Counts, whose logarithms are the logits.
+  """Counts; the logits are their logarithms.
 
   Args:
     compute_full_loss: whether the loss has the constant log(label!) of tf.nn.log_poisson_loss.

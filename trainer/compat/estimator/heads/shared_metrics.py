@@ -1,4 +1,4 @@
-"""Metrics that several heads have."""
+"""Metrics of several heads."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from trainer.compat.graph_mode import metrics
 
-# The summation_method of tf.metrics.auc for the curve of precision and recall: that of canned
-# estimators, and that of heads of programs, whose metrics 2.15 took from Keras.
+# The summation_method of tf.metrics.auc for the precision-recall curve: for canned estimators, and
+# for heads of programs, whose metrics 2.15 took from Keras.
 CANNED_SUMMATION = "trapezoidal"
 SUMMATION = "careful_interpolation"
 
@@ -16,7 +16,7 @@ SUMMATION = "careful_interpolation"
 def areas(
   labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor | None, summation: str = SUMMATION
 ) -> dict[str, Any]:
-  """The areas under the ROC curve and under that of precision and recall.
+  """Returns the areas under the ROC curve and under the precision-recall curve.
 
   Args:
     summation: CANNED_SUMMATION or SUMMATION.
@@ -32,7 +32,7 @@ def areas(
 def at_thresholds(
   thresholds: Sequence[float], labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor | None
 ) -> dict[str, Any]:
-  """Accuracy, precision and recall where what is above a threshold is positive."""
+  """Returns accuracy, precision and recall with a positive class above each threshold."""
   found = {}
   for one in thresholds:
     above = tf.cast(predictions > one, tf.int64)
@@ -43,10 +43,10 @@ def at_thresholds(
 
 
 def checked_thresholds(thresholds: Sequence[float] | None) -> tuple[float, ...]:
-  """The thresholds.
+  """Returns the thresholds after a check.
 
   Raises:
-    ValueError: one of them is no probability, or 0 or 1.
+    ValueError: a threshold is 0, 1 or no probability.
   """
   for threshold in thresholds or ():
     if not 0 < threshold < 1:
