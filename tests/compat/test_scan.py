@@ -413,7 +413,7 @@ def test_a_file_of_python_2_does_not_stand_in_the_way_of_others(tmp_path, run_co
   assert (tmp_path / "a.py").read_text() == "import trainer.compat.v1 as tf\n"
   alone = run_command(tmp_path / "b.py")
   assert alone.returncode == 2
-  assert "cannot be read as Python 3" in alone.stderr
+  assert "is not Python 3" in alone.stderr
 
 
 # ------------------------------------------------------------------ names inside of TensorFlow

@@ -15,19 +15,20 @@ from absl import flags
 from trainer import errors
 from trainer.cli import command
 
-_WRITE = flags.DEFINE_bool("write", False, "Make the changes of the imports.")
+_WRITE = flags.DEFINE_bool("write", False, "Write the changed imports to the files.")
 _RUN = flags.DEFINE_bool(
   "run",
   False,
-  "Import each module that uses TensorFlow, and tell which fail. What stands at its top runs.",
+  "Import each module that uses TensorFlow, and report failures. This runs the module's "
+  "top-level code.",
 )
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 _API = flags.DEFINE_enum(
   "api",
   None,
   ["v1", "v2"],
-  "What `import tensorflow` means: names of TensorFlow 1, or of TensorFlow 2. Default: what each "
-  "program says.",
+  "The names that `import tensorflow` means: TensorFlow 1's or TensorFlow 2's. Default: found "
+  "for each program.",
 )
 
 
@@ -46,14 +47,14 @@ def main(argv: list[str]) -> None:
       unread[str(path)] = str(error)
   if unread and not sources:
     path, why = next(iter(unread.items()))
-    raise errors.SettingError(f"{path} cannot be read as Python 3: {why}")
+    raise errors.SettingError(f"{path} is not Python 3: {why}")
   programs = apis.programs(sources, _API.value)
   sources = [one for program in programs for one in program.sources]
   found = report.rows(programs)
   missing = exports.missing(sources)
   diffs = [report.diff(one, program.api) for program in programs for one in program.sources]
   if _RUN.value and any(diffs) and not _WRITE.value:
-    raise errors.SettingError("--run imports what lies on the disk: give --write, too.")
+    raise errors.SettingError("--run imports the files on the disk: add --write.")
   if _WRITE.value:  # flush before printing, because the reader may stop: `... | head`
     for program in programs:
       for one in program.sources:

@@ -1,3 +1,4 @@
-"""Layers of tf.layers, as classes and as functions, on get_variable, with the names of TensorFlow
-1; and of tf.contrib.layers and tf.nn.rnn_cell.
+"""Layers of tf.layers, tf.contrib.layers and tf.nn.rnn_cell, with the names of TensorFlow 1.
+
+All make their variables with get_variable.
 """

@@ -1,6 +1,6 @@
-"""The layer of tf.layers: variables by get_variable, in scopes named as TensorFlow 1 named them.
+"""The layer of tf.layers: makes variables with get_variable, in scopes with TensorFlow 1's names.
 
-Names are what old checkpoints go by: `dense/kernel`, `dense_1/kernel`, `<scope>/conv2d/bias`.
+Old checkpoints depend on the names: `dense/kernel`, `dense_1/kernel`, `<scope>/conv2d/bias`.
 """
 
 import re
@@ -18,57 +18,57 @@ v1 = tf.compat.v1
 
 
 class InputSpec:
-  """What a layer says of its inputs; kept for programs that set it, and not checked."""
+  """A layer's description of its inputs. Programs set it; nothing checks it."""
 
   def __init__(self, dtype=None, shape=None, ndim=None, max_ndim=None, min_ndim=None, axes=None):
     self.dtype, self.shape, self.ndim = dtype, shape, ndim
     self.max_ndim, self.min_ndim, self.axes = max_ndim, min_ndim, axes
 
 
-# By layer of Keras, the layer here that a program gets that derives from both.
+# Layer of Keras → the layer here that replaces it in a class with both as bases.
 _STANDS_FOR: dict[type, type] = {}
 
 
 def stands_for(of_keras: type, layer: type) -> None:
-  """Says which layer is taken where a class derives from one of Keras and from Layer."""
+  """Registers the layer that replaces a layer of Keras in classes that derive from both."""
   _STANDS_FOR[of_keras] = layer
 
 
 class Mixing(type):
   """Makes classes that derive from a layer of Keras and from Layer.
 
-  With Keras 2 these were of one kind: `class Depthwise(tf.keras.layers.DepthwiseConv2D,
-  tf.layers.Layer)` had the variables of the first one in the scopes of the second one.
+  In Keras 2 both had one metaclass: `class Depthwise(tf.keras.layers.DepthwiseConv2D,
+  tf.layers.Layer)` had the variables of its first base in the scopes of its second base.
   """
 
   def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
     found = tuple(_STANDS_FOR.get(base, base) for base in bases)
-    if found != bases and Layer in found:  # which those that stand here derive from
+    if found != bases and Layer in found:  # the replacements derive from Layer
       found = tuple(base for base in found if base is not Layer)
     left = [base.__name__ for base in found if issubclass(base, keras.layers.Layer)]
     if left and any(isinstance(base, Mixing) for base in found):
       raise errors.SettingError(
-        f"class {name} derives from keras.layers.{left[0]} and from tf.layers.Layer, which are of "
-        "two kinds in Keras 3: derive it from one of them."
+        f"class {name} derives from keras.layers.{left[0]} and from tf.layers.Layer, which "
+        "Keras 3 cannot combine: remove one of the two bases."
       )
     return super().__new__(mcs, name, found, namespace)
 
   def __instancecheck__(cls, instance: Any) -> bool:
-    # The recurrent cells derive from TensorFlow's own layer of this name.
+    # The recurrent cells derive from TensorFlow's own class Layer.
     is_cell = cls is Layer and isinstance(instance, RNN_CELLS.RNNCell)
     return is_cell or super().__instancecheck__(instance)
 
 
 class Layer(metaclass=Mixing):
-  """A layer. A subclass has `build(input_shape)`, which makes variables, and `call(inputs)`.
+  """A layer. A subclass defines `build(input_shape)`, which makes variables, and `call(inputs)`.
 
   Args:
-    trainable: whether its variables are.
-    name: that of its scope, made unique; default: from the class's name.
-    dtype: of its variables; default: that of its first input.
-    activity_regularizer: function of the output, whose value is a loss.
-    _reuse, _scope: whether the variables are those that are there, and in which scope exactly; as
-      the functions of tf.layers set them.
+    trainable: whether its variables are trainable.
+    name: the scope's name, made unique; default: from the class's name.
+    dtype: the variables' dtype; default: the first input's dtype.
+    activity_regularizer: function from the output to a loss.
+    _reuse, _scope: whether to reuse existing variables, and their exact scope; set by the functions
+      of tf.layers.
   """
 
   def __init__(
@@ -146,7 +146,7 @@ class Layer(metaclass=Mixing):
     **unknown: Any,
   ) -> tf.Variable:
     """Makes a variable in the layer's scope; see get_variable."""
-    del use_resource, partitioner, unknown  # the scope says which: a test's has none
+    del use_resource, partitioner, unknown  # the scope decides: a test's scope has none
     variable = v1.get_variable(
       name,
       shape=[int(size) for size in shape],
@@ -182,7 +182,7 @@ class Layer(metaclass=Mixing):
     self.built = True
 
   def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-    """The output."""
+    """Returns the output."""
     return inputs
 
   def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -222,30 +222,30 @@ class Layer(metaclass=Mixing):
 
 
 def snake_case(name: str) -> str:
-  """`conv2d_transpose` of Conv2DTranspose, as TensorFlow makes scopes of classes."""
+  """Returns `conv2d_transpose` for Conv2DTranspose, as TensorFlow derives scopes from classes."""
   words = re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
   return re.sub("([a-z])([A-Z])", r"\1_\2", words).lower()
 
 
 def several(value: Any, count: int, name: str) -> tuple[int, ...]:
-  """A size for each axis, from one for all or a sequence of them."""
+  """Returns a size for each axis, from one size for all or a sequence."""
   if isinstance(value, int):
     return (int(value),) * count
   found = tuple(int(size) for size in value)
   if len(found) != count:
-    raise ValueError(f"{name} must be an int or {count} of them; got {value!r}.")
+    raise ValueError(f"{name} must be an int or {count} ints; got {value!r}.")
   return found
 
 
 def activation(given: Any) -> Callable | None:
-  """An activation, from a function or its name; None for none."""
+  """Returns an activation for a function or its name; None for none."""
   if isinstance(given, str):
     return getattr(tf.nn, given, None) or getattr(tf, given)
   return given
 
 
 def initializer(given: Any) -> Any:
-  """An initializer, from one, its name, or None."""
+  """Returns an initializer for an initializer, its name, or None."""
   if not isinstance(given, str):
     return given
   found = getattr(v1.initializers, given, None) or getattr(v1, f"{given}_initializer", None)
@@ -255,12 +255,12 @@ def initializer(given: Any) -> Any:
 
 
 def of_weight(given: Any, regularizer: Any, constraint: Any) -> dict[str, Any]:
-  """The arguments of `add_weight` for a variable with an initializer, from one or its name."""
+  """Returns `add_weight`'s arguments for a variable with an initializer, an object or a name."""
   return dict(initializer=initializer(given), regularizer=regularizer, constraint=constraint)
 
 
 def static_bool(value: Any) -> bool | tf.Tensor:
-  """`training` as a Python value where it is one, also of a constant."""
+  """Returns `training` as a Python value if it is one or a constant."""
   if tf.is_tensor(value) or isinstance(value, tf.Variable):
     known = tf.get_static_value(tf.convert_to_tensor(value))
     return value if known is None else bool(known)

@@ -1,4 +1,4 @@
-"""Convolutions in one, two and three dimensions, and transposed ones."""
+"""Convolutions and transposed convolutions in one, two and three dimensions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
 
 
 class Convolution(base.Layer):
-  """What convolutions have in common."""
+  """The common part of convolutions."""
 
   rank = 0
 
@@ -75,7 +75,7 @@ class Convolution(base.Layer):
     return [*self.kernel_size, channels, self.filters]
 
   def _padded(self, inputs: tf.Tensor) -> tuple[tf.Tensor, str]:
-    """(inputs, the padding that is left to do)."""
+    """Returns (inputs, the padding still to apply)."""
     if self.padding != "causal":
       return inputs, self.padding
     before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
@@ -115,7 +115,7 @@ class Conv3D(Convolution):
 
 
 class _Transposed(Convolution):
-  """What transposed convolutions have in common."""
+  """The common part of transposed convolutions."""
 
   def _kernel_shape(self, channels: int) -> list[int]:
     return [*self.kernel_size, self.filters, channels]

@@ -52,7 +52,7 @@ class Dense(base.Layer):
 
 
 class Dropout(base.Layer):
-  """Sets a share of the inputs to 0, in training."""
+  """Sets a random share of the inputs to 0, in training."""
 
   def __init__(
     self, rate: Any = 0.5, noise_shape: Any = None, seed: int | None = None, **layer: Any
@@ -71,7 +71,7 @@ class Dropout(base.Layer):
 
 
 class Flatten(base.Layer):
-  """[batch, ...] to [batch, product of the others]."""
+  """Reshapes [batch, ...] to [batch, product of the other axes]."""
 
   def __init__(self, data_format: str = "channels_last", **layer: Any):
     super().__init__(**layer)

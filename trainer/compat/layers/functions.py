@@ -1,4 +1,4 @@
-"""The functions of tf.layers, each of which makes a layer and calls it."""
+"""The functions of tf.layers. Each makes a layer and calls it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,10 +25,10 @@ from trainer.compat.layers.separable import SeparableConv1D, SeparableConv2D
 
 
 def _function(cls: type[Layer], *of_call: str) -> Callable[..., Any]:
-  """The function of a layer: makes it in the scope of its name, and calls it.
+  """Returns a layer's function, which makes the layer in the scope of its name and calls it.
 
   Args:
-    of_call: arguments that are the call's.
+    of_call: the arguments of the call.
   """
 
   def layer(

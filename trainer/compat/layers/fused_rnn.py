@@ -1,4 +1,4 @@
-"""tf.contrib.rnn's recurrent networks that are called with all steps at once, time first."""
+"""tf.contrib.rnn's recurrent networks over all steps at once, time first."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ v1 = tf.compat.v1
 class LSTMBlockFusedCell(rnn_cell.LSTMBlockCell):
   """An LSTM over all steps: `outputs, (c, h) = cell(inputs, dtype=, sequence_length=)`.
 
-  Inputs and outputs are [time, batch, size]. After the end of a sequence outputs are zeros, and the
-  state is that at its end. The variables are `lstm_fused_cell/kernel` and `lstm_fused_cell/bias`.
+  Inputs and outputs are [time, batch, size]. After a sequence's end, outputs are zeros and the
+  state stays. The variables are `lstm_fused_cell/kernel` and `lstm_fused_cell/bias`.
   """
 
   def __init__(
@@ -27,7 +27,7 @@ class LSTMBlockFusedCell(rnn_cell.LSTMBlockCell):
     name: str = "lstm_fused_cell",
   ):
     super().__init__(num_units, forget_bias, cell_clip, use_peephole, dtype, reuse, name)
-    self.input_spec = None  # that of a cell asks for the inputs of one step
+    self.input_spec = None  # a cell's spec asks for one step's inputs
 
   @property
   def num_units(self) -> int:
@@ -41,7 +41,7 @@ class LSTMBlockFusedCell(rnn_cell.LSTMBlockCell):
     sequence_length: Any = None,
     scope: Any = None,
   ) -> tuple[tf.Tensor, rnn_cell.LSTMStateTuple]:
-    del dtype  # that of the inputs
+    del dtype  # the inputs decide
     inputs = tf.convert_to_tensor(inputs)
     if initial_state is None:
       initial_state = self.zero_state(tf.shape(inputs)[1], inputs.dtype)
@@ -78,7 +78,7 @@ class LSTMBlockFusedCell(rnn_cell.LSTMBlockCell):
 
 
 class FusedRNNCellAdaptor:
-  """A cell of single steps as one that is called with all of them; use_dynamic_rnn or not."""
+  """Runs a cell of single steps over all steps, with or without dynamic_rnn."""
 
   def __init__(self, cell: Any, use_dynamic_rnn: bool = False):
     self._cell, self._is_dynamic = cell, use_dynamic_rnn
@@ -101,7 +101,7 @@ class FusedRNNCellAdaptor:
 
 
 class TimeReversedFusedRNN:
-  """A network that is called with all steps, from the end of each sequence to its beginning."""
+  """Runs a network over all steps, from the end of each sequence to its beginning."""
 
   def __init__(self, cell: Any):
     self._cell = cell

@@ -1,4 +1,4 @@
-"""Batch normalization, whose moving averages are updated by what it adds to UPDATE_OPS."""
+"""Batch normalization. It adds the updates of its moving averages to UPDATE_OPS."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,20 +10,20 @@ from trainer.compat.layers import base
 
 v1 = tf.compat.v1
 
-# By rank and axis of the channels, the layouts that TensorFlow's fused operation takes.
+# Rank and axis of the channels → the layout for TensorFlow's fused operation.
 _FUSED = {(4, 1): "NCHW", (4, 3): "NHWC", (5, 1): "NCDHW", (5, 4): "NDHWC"}
 
 
 class BatchNormalization(base.Layer):
-  """Normalizes over the batch in training, and by moving averages elsewhere.
+  """Normalizes with the batch's moments in training, and with moving averages elsewhere.
 
   Args:
     axis: the axis of the channels, or a list of them.
-    fused: False to do without TensorFlow's fused operation; else it is used for images and volumes.
-    renorm, virtual_batch_size, adjustment: are not supported.
+    fused: False to avoid TensorFlow's fused operation; otherwise images and volumes use it.
+    renorm, virtual_batch_size, adjustment: not supported.
 
   Raises:
-    SettingError: one of these is given.
+    SettingError: an unsupported argument is set.
   """
 
   def __init__(
@@ -57,7 +57,9 @@ class BatchNormalization(base.Layer):
       ("adjustment", adjustment),
     ):
       if given:
-        raise errors.SettingError(f"tf.layers.BatchNormalization({name}=...) is not supported.")
+        raise errors.SettingError(
+          f"Octet does not support tf.layers.BatchNormalization({name}=...): remove the argument."
+        )
     self.axis = axis
     self.momentum, self.epsilon = momentum, epsilon
     self.center, self.scale, self.fused = center, scale, fused
@@ -70,7 +72,7 @@ class BatchNormalization(base.Layer):
     known, rank = input_shape.as_list(), input_shape.rank
     given = self.axis if isinstance(self.axis, list | tuple) else [self.axis]
     self._axes = [axis % rank for axis in given]
-    # As in 2.15, fused=True is a wish: rows, and axes that the operation lacks, go without it.
+    # As in 2.15, fused=True is a wish: rows, and axes that the operation lacks, run without it.
     self._format = _FUSED.get((rank, *self._axes))
     self.fused = self.fused is not False and self._format is not None
     if None in (known[axis] for axis in self._axes):
@@ -92,14 +94,14 @@ class BatchNormalization(base.Layer):
   def _moments(
     self, inputs: tf.Tensor, reduction_axes: list[int], keep_dims: bool, mask: Any = None
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """(mean, variance) over the batch of one core; programs override it to ask the other cores."""
+    """Returns one core's (mean, variance) of the batch; programs override it to ask other cores."""
     del mask
     return tf.nn.moments(inputs, reduction_axes, keepdims=keep_dims)
 
   def call(self, inputs: tf.Tensor, training: Any = False) -> tf.Tensor:
     training = base.static_bool(training)
     if not isinstance(training, bool):
-      # Both branches give what the averages become, so that the update is made outside of them.
+      # Both branches return the new averages, because the update must be outside of the branches.
       outputs, mean, variance = tf.cond(
         training, lambda: self._normalized(inputs, True), lambda: self._normalized(inputs, False)
       )
@@ -112,7 +114,7 @@ class BatchNormalization(base.Layer):
     return outputs
 
   def _normalized(self, inputs: tf.Tensor, training: bool) -> tuple[tf.Tensor, Any, Any]:
-    """(outputs, mean, variance); the last two of the batch, or of the moving averages."""
+    """Returns (outputs, mean, variance), with the batch's moments or the moving averages."""
     return (self._fused if self.fused else self._unfused)(inputs, training)
 
   def _fused(self, inputs: tf.Tensor, training: bool) -> tuple[tf.Tensor, Any, Any]:

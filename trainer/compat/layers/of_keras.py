@@ -1,4 +1,4 @@
-"""tf.keras.layers, with DenseFeatures, and `experimental` as Keras 2 had it."""
+"""tf.keras.layers with DenseFeatures, and with Keras 2's `experimental`."""
 
 import types
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _columns = tf.__internal__.feature_column
 
 
 class _Weights(_columns.StateManager):
-  """The weights of a layer's columns, in a scope of each column's name."""
+  """Makes the weights of a layer's columns, in a scope with each column's name."""
 
   def __init__(self, layer: keras.layers.Layer):
     self._layer = layer
@@ -31,7 +31,7 @@ class _Weights(_columns.StateManager):
     def initialize(shape, dtype=None):
       return initializer(shape, tf.as_dtype(dtype or tf.float32))
 
-    with keras.name_scope(feature_column.name):  # which add_weight would leave
+    with keras.name_scope(feature_column.name):  # add_weight alone has no such scope
       made = keras.Variable(
         initialize if callable(initializer) else initializer or "glorot_uniform",
         shape=tuple(shape),
@@ -40,7 +40,7 @@ class _Weights(_columns.StateManager):
         name=name,
       )
     self._weights[feature_column, name] = made
-    setattr(self._layer, f"{feature_column.name}_{name}", made)  # by which the layer tracks it
+    setattr(self._layer, f"{feature_column.name}_{name}", made)  # the layer tracks attributes
     return self.get_variable(feature_column, name)
 
   def get_variable(self, feature_column: Any, name: str) -> tf.Variable:
@@ -57,11 +57,11 @@ class _Weights(_columns.StateManager):
 
 
 class DenseFeatures(keras.layers.Layer):
-  """Dense feature columns beside each other, [batch, all their elements], in the order of names.
+  """Joins dense feature columns in the order of names: [batch, all their elements].
 
   Args:
     feature_columns: dense columns of tf.feature_column.
-    others: those of a layer.
+    others: arguments of a layer.
 
   Raises:
     ValueError: a column is not dense.
@@ -75,7 +75,7 @@ class DenseFeatures(keras.layers.Layer):
     for column in given:
       if not isinstance(column, _columns.DenseColumn):
         raise ValueError(f"DenseFeatures takes dense columns; got {column}.")
-    # In a tuple: Keras would take a list for layers to track.
+    # A tuple, because Keras would search a list for layers to track.
     self._columns = tuple(sorted(given, key=lambda column: column.name))
     self._state = types.SimpleNamespace(manager=_Weights(self))
 

@@ -10,10 +10,10 @@ from trainer.compat.layers.convolutional import FORMATS
 
 
 class _Pooling(base.Layer):
-  """What poolings have in common."""
+  """The common part of poolings."""
 
   rank = 0
-  # Not tf.nn.pool, which takes no strides that are longer than the window: ResNets have these.
+  # Not tf.nn.pool: it refuses strides longer than the window, and ResNets have such strides.
   pool: Callable[..., tf.Tensor]
 
   def __init__(

@@ -1,7 +1,7 @@
-"""tf.nn.rnn_cell: TensorFlow's own cells, which it still has, under no public name.
+"""tf.nn.rnn_cell: TensorFlow's own cells, which have no public name any more.
 
-They are on get_variable, with the names of TensorFlow 1 (`basic_lstm_cell/kernel`). Beside them
-stands LSTMBlockCell of tf.contrib.
+They make variables with get_variable and the names of TensorFlow 1 (`basic_lstm_cell/kernel`).
+LSTMBlockCell of tf.contrib is here too.
 """
 
 from typing import Any
@@ -48,7 +48,7 @@ class LSTMBlockCell(LSTMCell):
     name: str = "lstm_cell",
   ):
     if use_peephole:
-      raise ValueError("LSTMBlockCell: use_peephole=True is not supported; use LSTMCell.")
+      raise ValueError("Octet does not support LSTMBlockCell(use_peephole=True); use LSTMCell.")
     super().__init__(
       num_units,
       cell_clip=cell_clip or None,

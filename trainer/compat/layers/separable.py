@@ -1,4 +1,4 @@
-"""Convolutions of each channel by itself: separable ones, and depthwise ones."""
+"""Separable and depthwise convolutions, which convolve each channel alone."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from trainer.compat.layers import base, convolutional
 
 
 class _Depthwise(convolutional.Convolution):
-  """What they have in common.
+  """The common part of these convolutions.
 
   Args:
-    depth_multiplier: how many channels each channel becomes.
-    settings: those of Convolution, and `<part>_initializer`, `<part>_regularizer` and
-      `<part>_constraint` of each of the parts.
+    depth_multiplier: the number of output channels for each channel.
+    settings: Convolution's settings, and each part's `<part>_initializer`, `<part>_regularizer` and
+      `<part>_constraint`.
   """
 
   rank = 2
@@ -39,7 +39,7 @@ class _Depthwise(convolutional.Convolution):
     self.built = True
 
   def _build_rest(self, channels: int) -> None:
-    """Makes what there is beside the depthwise kernel, of so many channels, and the bias."""
+    """Makes the variables other than the depthwise kernel and the bias."""
     self.filters = channels
 
   @property
@@ -48,7 +48,7 @@ class _Depthwise(convolutional.Convolution):
 
 
 class SeparableConv2D(_Depthwise):
-  """A convolution of each channel by itself, and then one of 1 × 1 over all."""
+  """Convolves each channel alone, and then all with a 1 × 1 kernel."""
 
   parts = ("depthwise", "pointwise")
 
@@ -107,10 +107,10 @@ class SeparableConv1D(SeparableConv2D):
 
 
 class DepthwiseConv2D(_Depthwise):
-  """A convolution of each channel by itself.
+  """Convolves each channel alone.
 
-  tf.layers had none. Programs make one of `tf.keras.layers.DepthwiseConv2D` and `tf.layers.Layer`,
-  see base.Mixing; the arguments are those of Keras 2.
+  tf.layers had no such layer. Programs derive one from `tf.keras.layers.DepthwiseConv2D` and
+  `tf.layers.Layer`, see base.Mixing; the arguments are Keras 2's.
   """
 
   def __init__(

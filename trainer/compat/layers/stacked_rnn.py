@@ -1,4 +1,4 @@
-"""tf.contrib.rnn.stack_bidirectional_dynamic_rnn: bidirectional layers one above the other."""
+"""tf.contrib.rnn.stack_bidirectional_dynamic_rnn: a stack of bidirectional layers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,13 +20,13 @@ def stack_bidirectional_dynamic_rnn(
   time_major: bool = False,
   scope: Any = None,
 ) -> tuple[tf.Tensor, tuple, tuple]:
-  """(outputs of both directions of the last layer, last states forward, last states backward).
+  """Returns (the last layer's outputs of both directions, last states forward, and backward).
 
-  Each layer, in the scope `stack_bidirectional_rnn/cell_0`, `.../cell_1` and so on, sees the
-  outputs of both directions of the one below.
+  Each layer, in the scope `stack_bidirectional_rnn/cell_0`, `.../cell_1` and so on, reads both
+  directions of the layer below.
 
   Raises:
-    ValueError: there are not as many cells of each direction, or none.
+    ValueError: the directions have different numbers of cells, or none.
   """
   if not cells_fw or not cells_bw or len(cells_fw) != len(cells_bw):
     raise ValueError("Forward and Backward cells must be non-empty lists of the same depth.")

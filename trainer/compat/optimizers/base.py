@@ -1,4 +1,4 @@
-"""What the optimizers of Keras 2 have in common: settings, slots, and what programs call."""
+"""The common part of Keras 2's optimizers: settings, slots, and the methods for programs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,23 +15,23 @@ _ALIKE = tf.VariableAggregation.ONLY_FIRST_REPLICA  # every replica makes the sa
 
 
 class Optimizer(v1.train.Optimizer):
-  """What the optimizers have in common.
+  """The common part of the optimizers.
 
   Args:
-    name: in front of the names of its variables.
-    settings: dict of name → number, tensor, or function that returns one; "learning_rate" may be
-      a LearningRateSchedule.
-    slots: dict of name → the value that it begins with.
-    clipnorm, clipvalue, global_clipnorm: how gradients are clipped; None for not at all.
-    decay: the learning rate is divided by 1 + decay * iterations.
+    name: the prefix of its variables' names.
+    settings: dict of name → number, tensor, or function that returns a number or tensor;
+      "learning_rate" may be a LearningRateSchedule.
+    slots: dict of name → initial value.
+    clipnorm, clipvalue, global_clipnorm: the limits of gradients; None for no limit.
+    decay: the divisor of the learning rate is 1 + decay * iterations.
     lr: the older name of learning_rate.
 
-  A class says of its kernels, the operations of tf.raw_ops that update a variable:
+  A class describes its kernels, the operations of tf.raw_ops that update a variable:
 
   Args:
     kernel: the end of their names.
-    slots: by argument of a kernel, the slot whose handle it is.
-    numbers: by argument of a kernel, the setting or attribute.
+    slots: argument of a kernel → the slot that owns the handle.
+    numbers: argument of a kernel → the setting or attribute.
   """
 
   kernel: str
@@ -44,7 +44,7 @@ class Optimizer(v1.train.Optimizer):
     slots: Mapping[str, str] | None = None,
     numbers: Mapping[str, str] | None = None,
   ):
-    if slots is not None:  # not a class that a program derives
+    if slots is not None:  # skip a program's subclass
       cls.kernel, cls._slot_arguments, cls._number_arguments = kernel, slots, numbers or {}
 
   def __init__(
@@ -74,7 +74,7 @@ class Optimizer(v1.train.Optimizer):
 
   @property
   def iterations(self) -> Any:
-    """The variable that counts the steps: what was set, or its own."""
+    """Returns the variable that counts the steps: the program's, or its own."""
     if self._counted is not None:
       return self._counted
     if self._own_count is None:
@@ -97,7 +97,7 @@ class Optimizer(v1.train.Optimizer):
   lr = learning_rate
 
   def _setting(self, name: str) -> Any:
-    """A setting's variable, or the tensor that it is; a schedule's value at this step."""
+    """Returns a setting's variable or tensor; for a schedule, its value at this step."""
     value = self._settings[name]
     if isinstance(value, keras.optimizers.schedules.LearningRateSchedule):
       return value(self.iterations)
@@ -112,30 +112,30 @@ class Optimizer(v1.train.Optimizer):
       return tf.Variable(value, trainable=False, name=name, dtype=dtype, aggregation=_ALIKE)
 
   def number(self, name: str, like: Any) -> tf.Tensor:
-    """A setting of this step, or an attribute, in the dtype of a variable."""
+    """Returns this step's value of a setting, or an attribute, in a variable's dtype."""
     value = self._setting(name) if name in self._settings else getattr(self, name)
     return tf.cast(value, like.dtype.base_dtype)
 
   def rate(self, like: Any) -> tf.Tensor:
-    """The learning rate of this step, in the dtype of a variable."""
+    """Returns this step's learning rate, in a variable's dtype."""
     found = self.number("learning_rate", like)
     if self._decay:
       found = found / (1.0 + self.number("decay", like) * tf.cast(self.iterations, found.dtype))
     return found
 
   def count(self, like: Any) -> tf.Tensor:
-    """The number of this step, from 1 on, in the dtype of a variable."""
+    """Returns this step's number, from 1 on, in a variable's dtype."""
     return tf.cast(self.iterations + 1, like.dtype.base_dtype)
 
-  # ------------------------------------------------------------------ what programs call
+  # ------------------------------------------------------------------ methods for programs
 
   def get_gradients(self, loss: Any, params: Sequence[Any]) -> list[Any]:
-    """The gradients of a loss with respect to variables; clipped when they are applied."""
+    """Returns the gradients of a loss by variables, without clipping: applying them clips."""
     pairs = self.compute_gradients(loss, [tensorflow_variable(one) for one in params])
     return [gradient for gradient, _ in pairs]
 
   def get_updates(self, loss: Any, params: Sequence[Any]) -> list[Any]:
-    """[the train_op] of a loss."""
+    """Returns [the train_op] of a loss."""
     return [self.minimize(loss, params)]
 
   def minimize(
@@ -146,7 +146,7 @@ class Optimizer(v1.train.Optimizer):
     name: str | None = None,
     tape: tf.GradientTape | None = None,
   ) -> Any:
-    """The train_op of a loss, a tensor or a function that returns one."""
+    """Returns the train_op of a loss, a tensor or a function that returns one."""
     if combined_gradients.is_idle():
       return tf.no_op()
     loss = loss() if callable(loss) else loss
@@ -164,8 +164,8 @@ class Optimizer(v1.train.Optimizer):
     experimental_aggregate_gradients: bool = True,
     global_step: Any = None,
   ) -> Any:
-    """The train_op of [(gradient, variable)]."""
-    # Gradients of several cores are combined already, and the training loop counts.
+    """Returns the train_op of [(gradient, variable)]."""
+    # Octet has combined the cores' gradients already, and the training loop counts the steps.
     del experimental_aggregate_gradients, global_step
     pairs = [(grad, tensorflow_variable(one)) for grad, one in grads_and_vars if grad is not None]
     if not pairs:
@@ -184,13 +184,14 @@ class Optimizer(v1.train.Optimizer):
       gradients, _ = tf.clip_by_global_norm(gradients, self.global_clipnorm)
     return gradients
 
-  # ------------------------------------------------------------------ what v1.train.Optimizer calls
+  # ------------------------------------------------------------------ methods for
+  # v1.train.Optimizer
 
   def _create_slots(self, var_list: Sequence[tf.Variable]) -> None:
     for name, value in sorted(self._settings.items()):
       if isinstance(value, int | float) and name not in self._variables:
         self._variables[name] = self._variable(name, float(value), tf.float32)
-    _ = self.iterations  # which makes its own variable here, where the name scope is that of all
+    _ = self.iterations  # make the counter here, in the outer name scope
     for variable in var_list:
       for name, value in self._slot_values.items():
         if (id(variable), name) not in self._slots_of:
@@ -232,7 +233,7 @@ class Optimizer(v1.train.Optimizer):
     return kernel(var=var.handle, **handles, **self._arguments(var), **given)
 
   def _arguments(self, var: tf.Variable) -> dict[str, Any]:
-    """What the kernel takes beside the handles and the gradient."""
+    """Returns the kernel's arguments besides the handles and the gradient."""
     numbers = {name: self.number(setting, var) for name, setting in self._number_arguments.items()}
     return numbers | {"lr": self.rate(var)}
 
@@ -241,8 +242,8 @@ def _called(var_list: Any) -> Any:
   return var_list() if callable(var_list) else var_list
 
 
-# By handle, which is that of this core's own copy: what assign does to a variable of several cores
-# would wait for the others.
+# Assign by the handle of this core's own copy: `assign` of a variable on several cores would wait
+# for the other cores.
 def assign(var: tf.Variable, value: tf.Tensor) -> tf.Operation:
   return tf.raw_ops.AssignVariableOp(resource=var.handle, value=value)
 
@@ -253,5 +254,5 @@ def assign_add(var: tf.Variable, value: Any) -> tf.Operation:
 
 
 def dense(grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor) -> tf.Tensor:
-  """The dense gradient of a sparse one whose indices differ."""
+  """Returns the dense gradient of a sparse gradient with distinct indices."""
   return tf.scatter_nd(indices[:, tf.newaxis], grad, tf.shape(var, indices.dtype))

@@ -1,4 +1,4 @@
-"""Optimizers of Keras 3 as those of Keras 2, as 2.15 converts them for an Estimator."""
+"""Converts Keras 3's optimizers to Keras 2's, as 2.15 does for an Estimator."""
 
 import inspect
 from typing import Any
@@ -11,18 +11,18 @@ from trainer.compat.optimizers.kinds import KINDS
 
 
 def like(optimizer: keras.optimizers.Optimizer) -> Optimizer:
-  """The optimizer here with the settings of one of Keras 3, as 2.15 converts them.
+  """Returns the Keras 2 optimizer with the settings of a Keras 3 optimizer, as 2.15 converts them.
 
   Raises:
-    ValueError: there is none of its kind, or with such settings, or its class is the program's own.
+    ValueError: Keras 2 lacks the kind or a setting, or the class is the program's own.
   """
   name = type(optimizer).__name__
   if name not in KINDS or not type(optimizer).__module__.startswith("keras."):
     raise ValueError(
-      f"An optimizer {name} cannot train as one of Keras 2 does; expected one of "
-      f"{', '.join(KINDS)} of tf.keras.optimizers, or a tf.compat.v1.train.Optimizer."
+      f"An optimizer {name} has no counterpart in Keras 2; expected one of {', '.join(KINDS)} "
+      "of tf.keras.optimizers, or a tf.compat.v1.train.Optimizer."
     )
-  given = getattr(optimizer, "given", None)  # which those of trainer.compat.v2 keep
+  given = getattr(optimizer, "given", None)  # optimizers of trainer.compat.v2 keep it
   kept = _of_config(optimizer) if given is None else dict(given)
   rate = kept.get("learning_rate")
   if isinstance(rate, dict):
@@ -35,11 +35,11 @@ def like(optimizer: keras.optimizers.Optimizer) -> Optimizer:
 
 
 def arguments(name: str) -> list[str]:
-  """The names of the arguments of an optimizer, in their order."""
+  """Returns the names of an optimizer's arguments, in order."""
   return [one for one in inspect.signature(KINDS[name]).parameters if one != "others"]
 
 
-# What Keras 3 writes into each configuration, with the values that mean nothing.
+# Settings in each Keras 3 configuration, with the values that have no effect.
 _OF_KERAS_3 = {
   "weight_decay": None,
   "use_ema": False,
@@ -51,9 +51,9 @@ _OF_KERAS_3 = {
 
 
 def _of_config(optimizer: keras.optimizers.Optimizer) -> dict[str, Any]:
-  with tf.init_scope():  # it reads its variables
+  with tf.init_scope():  # the configuration reads its variables
     config = optimizer.get_config()
-  del config["name"]  # numbered by what the process has made
+  del config["name"]  # numbered by the process's count
   return {
     key: value
     for key, value in config.items()

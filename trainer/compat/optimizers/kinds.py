@@ -1,4 +1,4 @@
-"""The optimizers of Keras 2, by their kernels."""
+"""The kinds of Keras 2's optimizers, by their kernels."""
 
 import keras
 import tensorflow as tf
@@ -38,7 +38,7 @@ class Adam(
   slots={"m": "m", "v": "v", "vhat": "vhat"},
   numbers={"beta1": "beta_1", "beta2": "beta_2", "epsilon": "epsilon"},
 ):
-  """Adam. Rows of a variable that a sparse gradient does not have move on by their averages."""
+  """Adam. Rows that a sparse gradient lacks still move by their averages."""
 
   def __init__(
     self,
@@ -124,7 +124,7 @@ class RMSprop(
   slots={"ms": "rms", "mom": "momentum", "mg": "mg"},
   numbers={"rho": "rho", "momentum": "momentum", "epsilon": "epsilon"},
 ):
-  """RMSprop, with momentum, and centered."""
+  """RMSprop, with momentum and centering."""
 
   def __init__(
     self,
@@ -185,7 +185,7 @@ class Adamax(
   slots={"m": "m", "v": "v"},
   numbers={"beta1": "beta_1", "beta2": "beta_2", "epsilon": "epsilon"},
 ):
-  """Adamax: Adam by the largest gradient."""
+  """Adamax: Adam with the largest gradient instead of the second moment."""
 
   def __init__(
     self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7, name="Adamax", **others

@@ -1,7 +1,7 @@
-"""tf.keras.optimizers of TensorFlow 2: those of Keras 3, which train an Estimator too.
+"""tf.keras.optimizers of TensorFlow 2: Keras 3's optimizers, which can also train an Estimator.
 
-In a model_fn, `get_updates` and `minimize` are those of `tf.keras.optimizers.legacy`, which 2.15
-takes for an Estimator; `apply_gradients` is Keras 3's own.
+In a model_fn, `get_updates` and `minimize` come from `tf.keras.optimizers.legacy`, as in 2.15's
+Estimators; `apply_gradients` is Keras 3's own.
 """
 
 import types
@@ -19,9 +19,10 @@ legacy = types.SimpleNamespace(
 
 
 class _ForEstimators:
-  """What an optimizer of Keras 2 has and one of Keras 3 has not."""
+  """The methods of a Keras 2 optimizer that a Keras 3 optimizer lacks."""
 
-  # Keras writes down this class by its module and name: that is its own class, which others have.
+  # Keras stores a class by its module and name. This name makes it Keras's own class, which other
+  # programs have too.
   __module__ = "keras.optimizers"
   argument_names: list[str]
 
@@ -29,8 +30,7 @@ class _ForEstimators:
     given = dict(zip(self.argument_names, args, strict=False)) | kwargs
     object.__setattr__(self, "given", given)
     object.__setattr__(self, "_counted", None)
-    # In a model_fn, Keras makes its variables when they are asked for: what get_updates trains by
-    # has others.
+    # In a model_fn, make Keras's variables only on demand: get_updates trains with other variables.
     object.__setattr__(self, "_is_made", False)
     if not habits.are_enabled():
       self._make()
@@ -58,15 +58,15 @@ class _ForEstimators:
     return made
 
   def get_updates(self, loss: Any, params: Any) -> list[Any]:
-    """[the train_op] of a loss, in a model_fn."""
+    """Returns [the train_op] of a loss, in a model_fn."""
     return self._legacy().get_updates(loss, params)
 
   def minimize(self, loss: Any, var_list: Any, *args: Any, **kwargs: Any) -> Any:
-    """The train_op of a loss, in a model_fn."""
+    """Returns the train_op of a loss, in a model_fn."""
     return self._legacy().minimize(loss, var_list, *args, **kwargs)
 
   def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
-    """As Keras's; in a model_fn, the train_op."""
+    """As Keras's method; in a model_fn, returns the train_op."""
     with fetched_operations.changes_made() as found:
       made = super().apply_gradients(grads_and_vars, *args, **kwargs)
     return fetched_operations.group(found) if habits.are_enabled() else made
@@ -87,7 +87,7 @@ globals().update(_CLASSES)
 
 
 def get(identifier: Any) -> Any:
-  """An optimizer by its name, its configuration, or itself; see keras.optimizers.get."""
+  """Returns an optimizer for its name, its configuration, or itself; see keras.optimizers.get."""
   if isinstance(identifier, str):
     identifier = {"class_name": identifier, "config": {}}
   if isinstance(identifier, dict):

@@ -1,1 +1,1 @@
-"""Other packages that programs import, with the names that they had: gin and tensorflow_hub."""
+"""Other packages that programs import, with their former names: gin and tensorflow_hub."""

@@ -1,6 +1,6 @@
 """`import gin.tf.external_configurables`: TensorFlow's functions and classes under gin's names.
 
-They are registered as Octet has them, see docs/gin.md; those of the program come first.
+Octet registers them as docs/gin.md describes. The program's own registrations have priority.
 """
 
 from trainer.config import keras_names

@@ -1,6 +1,6 @@
-"""`import gin.tf`: gin, with the names that it had when TensorFlow was part of it.
+"""`import gin.tf`: gin with the names from its time with TensorFlow.
 
-`whitelist` and `blacklist` are taken for `allowlist` and `denylist`, as until gin 0.4.
+As until gin 0.4, `whitelist` and `blacklist` mean `allowlist` and `denylist`.
 """
 
 import functools

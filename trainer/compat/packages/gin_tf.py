@@ -12,14 +12,14 @@ v1 = tf.compat.v1
 
 
 class GinConfigSaverHook(v1.train.SessionRunHook):
-  """Writes the operative configuration when a training begins.
+  """Writes the operative configuration at the start of a training.
 
   Args:
     output_dir: the folder of the file and of the summary.
-    base_name: of the file, `<base_name>-<step>.gin`.
-    summarize_config: whether TensorBoard shows it, too.
-    summary_writer: has no effect: what TensorBoard shows is written to output_dir.
-    include_step_in_filename: whether the step is in the file's name.
+    base_name: the file's name is `<base_name>-<step>.gin`.
+    summarize_config: whether TensorBoard shows it too.
+    summary_writer: no effect: the hook writes TensorBoard's copy to output_dir.
+    include_step_in_filename: whether the file's name has the step.
   """
 
   def __init__(

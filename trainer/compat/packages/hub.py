@@ -1,6 +1,6 @@
-"""tensorflow_hub: its own names, where it is installed, and modules as programs export them.
+"""tensorflow_hub: its own names if installed, and the export of a program's modules.
 
-A module is a SavedModel with a graph for each set of tags, as hub had it until 0.15:
+A module is a SavedModel with a graph for each set of tags, as in hub until 0.15:
 
     spec = hub.create_module_spec(module_fn, [(set(), {"is_training": False})])
     spec.export("out/module", checkpoint_path="out/model.ckpt-1000")
@@ -22,19 +22,19 @@ def _named(tensors: Any) -> dict[str, tf.Tensor]:
 
 
 def add_signature(name: str | None = None, inputs: Any = None, outputs: Any = None) -> None:
-  """In a module_fn: says which tensors a signature takes and gives."""
+  """In a module_fn: declares the input and output tensors of a signature."""
   v1.add_to_collection(_SIGNATURES, (name or "default", _named(inputs), _named(outputs)))
 
 
 def create_module_spec(
   module_fn: Callable, tags_and_args: Any = None, drop_collections: Iterable[str] | None = None
 ) -> "ModuleSpec":
-  """What a module_fn makes, to be exported.
+  """Returns the module of a module_fn, for its export.
 
   Args:
     module_fn: makes placeholders and the network, and calls add_signature.
     tags_and_args: list of (set of tags, dict of arguments for module_fn).
-    drop_collections: names of collections that are not saved.
+    drop_collections: names of collections to leave out.
   """
   return ModuleSpec(module_fn, tags_and_args or [(set(), {})], list(drop_collections or []))
 
@@ -57,9 +57,9 @@ class ModuleSpec:
     """Writes the module, with the values of a checkpoint, or initial ones.
 
     Args:
-      path: the folder, which must not be there.
+      path: the folder, which must not exist.
       checkpoint_path: the checkpoint.
-      name_transform_fn: makes of a variable's name the one in the checkpoint.
+      name_transform_fn: function from a variable's name to its name in the checkpoint.
     """
     builder = v1.saved_model.Builder(os.fspath(path))
     for index, (tags, arguments) in enumerate(self._tags_and_args):

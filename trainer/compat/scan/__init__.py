@@ -1,3 +1,1 @@
-"""Reads programs without running them: which names of TensorFlow they use, and how to import
-them.
-"""
+"""Reads programs without running them: their names of TensorFlow, and how to import these."""

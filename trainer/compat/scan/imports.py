@@ -1,4 +1,4 @@
-"""The import statements of a program, changed to those of trainer.compat."""
+"""Changes the import statements of a program to trainer.compat's."""
 
 import ast
 from collections.abc import Callable
@@ -7,16 +7,15 @@ from trainer.compat.scan import source as source_lib
 
 _V1 = "trainer.compat.v1"
 
-# Modules of tf.keras that trainer.compat.v2 has, for names that Keras 3 lost.
+# Modules of tf.keras that trainer.compat.v2 has, for names that Keras 3 dropped.
 _KERAS_OF_V2 = ("", ".layers", ".losses", ".metrics", ".optimizers")
 
 
 def changed(source: source_lib.Source, api: str | None = source_lib.V1) -> str:
-  """The text of a file with its imports changed; nothing else is touched.
+  """Returns the text of a file with its imports changed, and nothing else.
 
   Args:
-    api: what a plain `tensorflow` means, "v1" or "v2"; None where that is not known: then nothing
-      is changed.
+    api: the meaning of a plain `tensorflow`, "v1" or "v2"; None if unknown: then nothing changes.
   """
   if api is None:
     return source.text
@@ -38,11 +37,11 @@ def changed(source: source_lib.Source, api: str | None = source_lib.V1) -> str:
 def _statement(
   node: ast.Import | ast.ImportFrom, explicit: dict[str, str], api: str
 ) -> list[str] | None:
-  """The lines in the place of a statement, or None if it stays as it is.
+  """Returns the lines that replace a statement, or None to keep it.
 
   Args:
-    explicit: by bound name, the package of an import that says it.
-    api: the package of all others.
+    explicit: bound name → the package of an import that names its version.
+    api: the package of all other imports.
   """
 
   def package(found: str, bound: str) -> str:
@@ -62,12 +61,12 @@ def _import(node: ast.Import, package: Callable[[str, str], str], api: str) -> l
     target, own = _target(alias.name, "", api)
     root = alias.name.split(".")[0]
     if (alias.name == "gin" or alias.name.startswith("gin.tf")) and alias.asname is None:
-      name = "external_configurables"  # which registers names, and binds gin itself
+      name = "external_configurables"  # registers names, and binds gin itself
       registers = [name] if alias.name.endswith(f".{name}") else []
       lines.append(f"from {_V1} import {', '.join([*registers, 'gin'])}")
     elif target is None:
       lines.append(_unchanged(node, alias))
-    elif alias.asname is None:  # binds the root, whose names are looked for when they are used
+    elif alias.asname is None:  # binds the root; a use looks its names up
       own = source_lib.target_of(root)[1]
       lines.append(f"import {package(own, root)} as {root}")
     elif not target:
@@ -98,7 +97,7 @@ def _import_from(node: ast.ImportFrom, package: Callable[[str, str], str], api: 
 
 
 def _target(module: str, name: str, api: str) -> tuple[str | None, str]:
-  """As source.target_of; in a program of TensorFlow 2, with modules of tf.keras."""
+  """As source.target_of. For a program of TensorFlow 2, also modules of tf.keras."""
   target, own = source_lib.target_of(module, name)
   keras = [f"tensorflow.keras{one}" for one in _KERAS_OF_V2]
   full = f"{module}.{name}" if name else module

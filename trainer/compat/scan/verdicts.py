@@ -1,4 +1,4 @@
-"""Whether a name of TensorFlow works in a package of trainer.compat, which is asked itself."""
+"""Decides whether a name of TensorFlow works in trainer.compat, by asking the package itself."""
 
 import dataclasses
 import functools
@@ -14,24 +14,24 @@ ABSENT = "absent"
 
 _SESSION = "a session runs in a tf.Graph of its own or a tf.test.TestCase, not beside a model_fn"
 
-# Names that TensorFlow still has and that lean on sessions: what to know of them.
+# Advice for names that TensorFlow still has and that need sessions.
 _ADVICE = {
   "Session": _SESSION,
   "InteractiveSession": _SESSION,
   "placeholder": "computes in a serving_input_receiver_fn, a test or a tf.Graph of its own",
   "train.MonitoredTrainingSession": _SESSION,
-  "train.Saver": "in a model_fn it says under which names variables are restored",
+  "train.Saver": "in a model_fn it sets the names under which variables are restored",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-  """What is known of a name.
+  """The result for a name.
 
   Attributes:
     status: WORKS (TensorFlow's own), SHIM (this package's) or ABSENT.
-    where: the module that has it, or "".
-    advice: what to know or to do, or "".
+    where: the module with the name, or "".
+    advice: an advice, or "".
   """
 
   status: str
@@ -41,7 +41,7 @@ class Verdict:
 
 @functools.cache
 def of(name: str, api: str = "v1") -> Verdict:
-  """The Verdict of a dotted name: of modules, what is in them, and attributes of classes.
+  """Returns the Verdict of a dotted name: of a module, of a name in it, or of a class's attribute.
 
   Args:
     api: the package of trainer.compat, "v1" or "v2"; source.INSIDE for a name of TensorFlow itself.
@@ -68,7 +68,7 @@ def of(name: str, api: str = "v1") -> Verdict:
     if isinstance(found, types.ModuleType | types.SimpleNamespace):
       home = getattr(found, "__name__", home)
       continue
-    home = getattr(found, "__module__", None) or ""  # constants say nothing of where they are from
+    home = getattr(found, "__module__", None) or ""  # constants do not record their module
     if not _has(found, parts[at + 1 :]):
       shown = ".".join(parts[: at + 1])
       return Verdict(ABSENT, "", f"the class tf.{shown} has no {parts[at + 1]!r}.")
@@ -78,11 +78,11 @@ def of(name: str, api: str = "v1") -> Verdict:
 
 
 def _has(found: Any, parts: list[str]) -> bool:
-  """Whether a class has an attribute that is asked of it; of anything else that is not known."""
+  """Returns whether a class has an attribute; for anything else the answer is unknown."""
   return not (parts and isinstance(found, type)) or hasattr(found, parts[0])
 
 
-# Modules in which names from inside of TensorFlow may be public, those of programs first.
+# Modules that may have public forms of TensorFlow's private names, in the order for programs.
 _PUBLIC = (
   *("", "nn", "nn.rnn_cell", "layers", "train", "keras.layers", "losses", "metrics", "summary"),
   *("estimator", "estimator.tpu", "estimator.export", "data", "data.experimental", "io", "math"),
@@ -93,7 +93,7 @@ _PUBLIC = (
 
 
 def _inside(name: str) -> Verdict:
-  """The Verdict of a whole name of TensorFlow itself, which the installed one is asked for."""
+  """Returns the Verdict of a full name of TensorFlow itself, from the installed version."""
   parts = name.split(".")
   found, end = None, len(parts)
   while found is None:
@@ -113,7 +113,7 @@ def _inside(name: str) -> Verdict:
 
 
 def _public(name: str) -> str:
-  """What to use for a name from inside of TensorFlow; "" where that is not known."""
+  """Returns the public replacement of TensorFlow's private name; "" if unknown."""
   from trainer.compat.names import absent_names
 
   if absent_names.is_known(name.removeprefix("tensorflow.")):

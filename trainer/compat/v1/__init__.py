@@ -1,9 +1,9 @@
-"""`import trainer.compat.v1 as tf`: TensorFlow's v1 names, and those that left TensorFlow.
+"""`import trainer.compat.v1 as tf`: TensorFlow's v1 names, and names that TensorFlow dropped.
 
-A name is looked for here, then in `tf.compat.v1`, then in `tf`. One that nobody has raises an
-AbsentNameError, which says why and what to use; its import an AbsentModuleError.
+A name comes from this package, then from `tf.compat.v1`, then from `tf`. A missing name raises an
+AbsentNameError, with the reason and a replacement; its import raises an AbsentModuleError.
 
-There are no files: MODULES says of each module which names it has. See docs/names_of_tensorflow.md.
+There are no files: MODULES lists the names of each module. See docs/names_of_tensorflow.md.
 """
 
 from trainer.compat.estimator import virtual_cores
@@ -14,10 +14,10 @@ virtual_cores.prepare()
 
 _TF1 = "tensorflow.compat.v1"
 
-# Programs choose by it what they import and call: `if tf.__version__ < "2": tf.contrib...`.
+# Programs choose imports and calls by the version: `if tf.__version__ < "2": tf.contrib...`.
 _VERSION = {"VERSION": "1.15.5", "__version__": "1.15.5"}
 
-# What estimators of TensorFlow 1 and 2 have.
+# Names in the estimators of both TensorFlow 1 and 2.
 ESTIMATOR = {
   "trainer": "ModeKeys WarmStartSettings",
   f"{_TF1}.train": """CheckpointSaverListener FinalOpsHook NanLossDuringTrainingError
@@ -40,7 +40,7 @@ CANNED = """BaselineClassifier BaselineEstimator BaselineRegressor DNNClassifier
 _RUN = "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues"
 _SLIM_NETS = """alexnet inception inception_v1 inception_v2 inception_v3 overfeat resnet_utils
   resnet_v1 resnet_v2 vgg"""
-# By module inside of tf.estimator, its heads.
+# Module inside of tf.estimator → its heads.
 _HEADS = {
   "base_head": "Head",
   "binary_class_head": "BinaryClassHead",
@@ -65,7 +65,7 @@ _LAYERS_OF_CONTRIB = [
   )
 ]
 
-# By module, what it has.
+# Module → its names.
 MODULES = {
   "": Names(
     _TF1,
@@ -87,7 +87,7 @@ MODULES = {
   "compat": Names("tensorflow.compat", homes={"trainer.compat": "v1 v2"}),
   "contrib": Names(),
   "contrib.autograph": Names("tensorflow.autograph", "tensorflow.autograph.experimental"),
-  "contrib.bigtable": Names(),  # imported at the top of programs, for an option that is off
+  "contrib.bigtable": Names(),  # programs import it at their top, for an optional feature
   "contrib.cloud": Names(),  # the same
   "contrib.cluster_resolver": Names(
     "tensorflow.distribute.cluster_resolver",
@@ -175,7 +175,7 @@ MODULES = {
     homes={_TF1: "losses", f"{_TF1}.train": "get_or_create_global_step"},
   ),
   "contrib.slim.initializers": Names("trainer.compat.v1.contrib.layers"),
-  # The package tf_slim has its parts in modules of these names.
+  # The package tf_slim has its parts in modules with these names.
   "contrib.slim.layers": Names("trainer.compat.v1.contrib.layers"),
   **{
     f"contrib.slim.layers.{part}": Names("trainer.compat.v1.contrib.layers")

@@ -1,9 +1,9 @@
 """`import trainer.compat.v2 as tf`: the names of TensorFlow 2, with `tf.estimator` of 2.15.
 
-The estimators are those of `trainer.compat.v1`; what differs is which names there are and what they
-mean: `tf.nn.dropout(x, rate)`, `tf.losses` and `tf.metrics` of Keras, canned estimators whose loss
-is a mean and whose optimizers are Keras's. `tf.compat.v1` is `trainer.compat.v1`. A name that is
-not here is TensorFlow's own, if it has it.
+The estimators are those of `trainer.compat.v1`, but names and meanings differ:
+`tf.nn.dropout(x, rate)`, `tf.losses` and `tf.metrics` are Keras's, and canned estimators have a
+mean as the loss and Keras's optimizers. `tf.compat.v1` is `trainer.compat.v1`. Any other name is
+TensorFlow's own.
 """
 
 import types
@@ -14,12 +14,12 @@ from trainer.compat.names.modules import Names
 
 _VERSION = "2.15.1"  # the last TensorFlow with tf.estimator
 
-# Keras 3 takes no "auto", the value that AUTO had: it was the mean outside of a strategy's loops.
+# Keras 3 refuses "auto", the value of AUTO, which was the mean outside of a strategy's loops.
 _REDUCTION = types.SimpleNamespace(
   AUTO="sum_over_batch_size", NONE="none", SUM="sum", SUM_OVER_BATCH_SIZE="sum_over_batch_size"
 )
 
-# By module, what it has; see trainer.compat.v1.
+# Module → its names; see trainer.compat.v1.
 MODULES = {
   "": Names(
     "tensorflow",
@@ -45,7 +45,7 @@ MODULES = {
     homes={"tensorflow.keras.optimizers.schedules": "CosineDecay CosineDecayRestarts"}
   ),
   "keras.layers": Names(".layers.of_keras", "tensorflow.keras.layers"),
-  # Functions of losses and metrics also have the names that Keras 3 has in its own package.
+  # Functions of losses and metrics also have the names in Keras 3's own package.
   "keras.losses": Names("tensorflow.keras.losses", "keras.losses", Reduction=_REDUCTION),
   "keras.metrics": Names("tensorflow.keras.metrics", "keras.metrics"),
   "keras.optimizers": Names(".optimizers.of_keras", "tensorflow.keras.optimizers"),

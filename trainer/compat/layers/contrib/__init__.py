@@ -1,3 +1,5 @@
-"""tf.contrib.layers, and what slim has of it: layers as functions, in scopes and with variables
-named as they were (`Conv/weights`, `fully_connected/biases`, `BatchNorm/beta`, `LayerNorm/gamma`).
+"""tf.contrib.layers, also for slim: layers as functions.
+
+Scopes and variables have the names of TensorFlow 1 (`Conv/weights`, `fully_connected/biases`,
+`BatchNorm/beta`, `LayerNorm/gamma`).
 """

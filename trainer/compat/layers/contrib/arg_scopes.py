@@ -9,7 +9,8 @@ from typing import Any
 
 from trainer.internals import patches
 
-# By function, dict of argument → value. Each replica is traced on a thread of its own.
+# Function → dict of argument → value. A context variable, because each replica traces on its own
+# thread.
 _scope: contextvars.ContextVar[Mapping[str, dict[str, Any]]] = contextvars.ContextVar(
   "compat_arg_scope", default=types.MappingProxyType({})
 )
@@ -21,7 +22,7 @@ def _key(function: Callable) -> str:
 
 
 def add_arg_scope(function: Callable) -> Callable:
-  """A decorator: arg_scope sets defaults of the function."""
+  """Decorates a function so that arg_scope can set its defaults."""
   key = f"{function.__module__}.{function.__qualname__}"
 
   @functools.wraps(function)
@@ -34,12 +35,12 @@ def add_arg_scope(function: Callable) -> Callable:
 
 
 def has_arg_scope(function: Callable) -> bool:
-  """Whether arg_scope can set defaults of a function."""
+  """Returns whether arg_scope can set defaults of a function."""
   return _key(function) in _decorated
 
 
 def current_arg_scope() -> dict[str, dict[str, Any]]:
-  """The scope that is open, which arg_scope takes again."""
+  """Returns the open scope, which arg_scope accepts again."""
   return dict(_scope.get())
 
 
@@ -47,14 +48,14 @@ def current_arg_scope() -> dict[str, dict[str, Any]]:
 def arg_scope(
   list_ops_or_scope: Sequence[Callable] | Mapping[str, dict[str, Any]], **kwargs: Any
 ) -> Iterator[dict[str, dict[str, Any]]]:
-  """Inside, the functions have other defaults.
+  """Changes the functions' defaults, inside the context.
 
   Args:
-    list_ops_or_scope: functions, or a scope that an arg_scope gave before.
-    kwargs: the defaults of the functions.
+    list_ops_or_scope: functions, or a scope that an earlier arg_scope returned.
+    kwargs: the functions' defaults.
 
   Raises:
-    ValueError: a function is not decorated with add_arg_scope.
+    ValueError: a function lacks the decorator add_arg_scope.
   """
   if isinstance(list_ops_or_scope, Mapping):
     if kwargs:

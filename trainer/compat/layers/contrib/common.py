@@ -1,4 +1,4 @@
-"""What layers of contrib have in common: their variables, and what becomes of their outputs."""
+"""The common part of contrib's layers: their variables, and the steps after their outputs."""
 
 import contextlib
 import dataclasses
@@ -17,7 +17,7 @@ ZEROS = v1.zeros_initializer()
 
 
 def model_variable(name: str, shape: Sequence[int], **kwargs: Any) -> tf.Variable:
-  """A variable that is in MODEL_VARIABLES too."""
+  """Makes a variable that is in MODEL_VARIABLES too."""
   collections = kwargs.pop("collections", None) or []
   variable = v1.get_variable(name, shape, **kwargs)
   for key in [*collections, v1.GraphKeys.MODEL_VARIABLES]:
@@ -33,20 +33,20 @@ def collections_of(given: Any, name: str) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-  """The arguments that dense layers and convolutions have in common, in their order.
+  """The common arguments of dense layers and convolutions, in order.
 
   Attributes:
-    activation_fn: of the output; None for none.
-    normalizer_fn: called as normalizer_fn(outputs, **normalizer_params), in place of a bias.
+    activation_fn: applied to the output; None for none.
+    normalizer_fn: called as normalizer_fn(outputs, **normalizer_params), instead of a bias.
     normalizer_params: its arguments.
-    weights_initializer: None for Xavier's.
-    weights_regularizer: function of the weights, whose value is a loss.
-    biases_initializer: None for no bias.
+    weights_initializer: None for Xavier's initializer.
+    weights_regularizer: function from the weights to a loss.
+    biases_initializer: None for a layer without a bias.
     biases_regularizer: as weights_regularizer.
-    reuse: whether the variables are there already.
-    variables_collections: keys of collections, or a dict of these by "weights" and "biases".
-    outputs_collections: keys of collections that get the output.
-    trainable: whether the variables are.
+    reuse: whether to reuse existing variables.
+    variables_collections: keys of collections, or a dict of such keys with "weights" and "biases".
+    outputs_collections: keys of the collections that receive the output.
+    trainable: whether the variables are trainable.
     scope: a variable scope or its name; None for the layer's own.
   """
 
@@ -73,7 +73,7 @@ class Options:
     return v1.variable_scope(self.scope, default, [inputs], reuse=self.reuse, **settings)
 
   def weights(self, shape: Sequence[int], dtype: tf.DType, name: str = "weights") -> tf.Variable:
-    """Makes the weights of the layer whose scope is open."""
+    """Makes the layer's weights in the open scope."""
     return model_variable(
       name,
       shape,
@@ -85,7 +85,7 @@ class Options:
     )
 
   def with_bias(self, outputs: tf.Tensor, found: Any) -> tf.Tensor:
-    """Makes and adds the bias of the layer whose scope is open, if it has one; see `finished`."""
+    """Makes the layer's bias, if it has one, in the open scope and adds it; see `finished`."""
     if self.has_bias:
       biases = model_variable(
         "biases",
@@ -100,7 +100,7 @@ class Options:
     return self.finished(outputs, found)
 
   def finished(self, outputs: tf.Tensor, found: Any) -> tf.Tensor:
-    """Normalizes, activates, and collects what comes out of a layer whose scope is `found`."""
+    """Normalizes, activates and collects a layer's output; `found` is the layer's scope."""
     if self.normalizer_fn is not None:
       outputs = self.normalizer_fn(outputs, **(self.normalizer_params or {}))
     return activated(outputs, self.activation_fn, self.outputs_collections, found)
@@ -109,7 +109,7 @@ class Options:
 def activated(
   outputs: tf.Tensor, activation_fn: Callable | None, collections: Any, found: Any
 ) -> tf.Tensor:
-  """Activates and collects what comes out of a layer whose scope is `found`."""
+  """Activates and collects a layer's output; `found` is the layer's scope."""
   if activation_fn is not None:
     outputs = activation_fn(outputs)
   return collected(outputs, collections, found.original_name_scope.rstrip("/"))
@@ -117,8 +117,8 @@ def activated(
 
 def collected(outputs: tf.Tensor, collections: Any, alias: str) -> tf.Tensor:
   if collections:
-    # The last unit of a block of a ResNet is collected again, as the block. In the names of 2.15
-    # there is no scope of a loop or a replica.
+    # A ResNet also collects its block's last unit as the block itself. Names of 2.15 have no scope
+    # of a loop or a replica.
     alias = graph_collections.OUTER_SCOPES.sub("", alias)
     outputs.aliases = [*getattr(outputs, "aliases", ()), alias]
     v1.add_to_collections(collections, outputs)
@@ -126,6 +126,6 @@ def collected(outputs: tf.Tensor, collections: Any, alias: str) -> tf.Tensor:
 
 
 def scoped(name: str, function: Callable) -> Callable:
-  """A layer function with this name, that arg_scope knows."""
+  """Returns a layer function with this name, registered with arg_scope."""
   function.__name__ = function.__qualname__ = name
   return add_arg_scope(function)

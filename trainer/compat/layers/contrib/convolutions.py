@@ -21,7 +21,7 @@ _OPTIONS = [field.name for field in dataclasses.fields(Options)]
 def _convolution(
   cls: type, default_scope: str, kernel_name: str, names: dict[str, str]
 ) -> Callable[..., tf.Tensor]:
-  """A function of contrib on a layer of tf.layers, whose variables have other names."""
+  """Makes a function of contrib from a layer of tf.layers, with contrib's names of variables."""
 
   def convolve(
     inputs: tf.Tensor,
@@ -64,7 +64,7 @@ def _convolution(
 def _renamed(
   names: dict[str, str], getter: Callable, name: str, *args: Any, **kwargs: Any
 ) -> tf.Variable:
-  """Gets a variable of a layer by the name that it has in contrib."""
+  """Gets a layer's variable under its name in contrib."""
   scope, _, last = name.rpartition("/")
   new = names.get(last, last)
   variable = getter(f"{scope}/{new}" if scope else new, *args, **kwargs)
@@ -106,7 +106,7 @@ def separable_conv2d(
   padding: str = "SAME",
   **kwargs: Any,
 ) -> tf.Tensor:
-  """A convolution of each channel, then one over all; without num_outputs, only the first."""
+  """Convolves each channel, then all together; without num_outputs, only each channel."""
   if num_outputs is not None:
     weights = kwargs.get("weights_initializer") or xavier_initializer()
     regularizer = kwargs.get("weights_regularizer")

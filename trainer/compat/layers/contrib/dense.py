@@ -15,7 +15,7 @@ v1 = tf.compat.v1
 
 @add_arg_scope
 def fully_connected(inputs: tf.Tensor, num_outputs: int, *options: Any, **named: Any) -> tf.Tensor:
-  """`activation_fn(inputs · weights + biases)` over the last axis.
+  """Returns `activation_fn(inputs · weights + biases)` over the last axis.
 
   Args:
     options, named: see common.Options.

@@ -1,4 +1,4 @@
-"""Group normalization and instance normalization: by moments of each example."""
+"""Group normalization and instance normalization, with each example's moments."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,13 +33,13 @@ def group_norm(
   """Normalizes the channels of each group together.
 
   Args:
-    groups: how many groups the channels are cut into.
-    reduction_axes: those beside the channels' that moments are taken of.
-    mean_close_to_zero: has no meaning here: the variance is that of differences from the mean.
+    groups: the number of groups of channels.
+    reduction_axes: the axes of the moments besides the channels.
+    mean_close_to_zero: no effect: the variance always uses differences from the mean.
     others: see batch_norm.
 
   Raises:
-    ValueError: the channels cannot be cut into so many groups.
+    ValueError: the number of groups does not divide the channels.
   """
   del mean_close_to_zero
   with v1.variable_scope(scope, "GroupNorm", [inputs], reuse=reuse) as found:
@@ -83,7 +83,7 @@ def instance_norm(
   data_format: str = "NHWC",
   scope: Any = None,
 ) -> tf.Tensor:
-  """Normalizes each channel of each example; for arguments see batch_norm."""
+  """Normalizes each channel of each example; see batch_norm for the arguments."""
   with v1.variable_scope(scope, "InstanceNorm", [inputs], reuse=reuse) as found:
     inputs = tf.convert_to_tensor(inputs)
     rank = inputs.shape.rank
@@ -102,7 +102,7 @@ def instance_norm(
 
 
 def _parameters(channels, dtype, center, scale, initializers, collections, trainable):
-  """[beta, gamma] of the channels; None for what is not wanted."""
+  """Returns [beta, gamma] of the channels, None for an unwanted one."""
   wanted = {"beta": (center, common.ZEROS), "gamma": (scale, v1.ones_initializer())}
   return [
     model_variable(

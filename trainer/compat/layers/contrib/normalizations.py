@@ -39,7 +39,7 @@ def batch_norm(
   del variables_collections
   for name, value in unsupported.items():
     if value:
-      raise ValueError(f"contrib.layers.batch_norm({name}=...) is not supported.")
+      raise ValueError(f"Octet does not support contrib.layers.batch_norm({name}=...).")
   initial, penalties = param_initializers or {}, param_regularizers or {}
   with v1.variable_scope(scope, "BatchNorm", [inputs], reuse=reuse) as found:
     layer = normalization.BatchNormalization(
@@ -59,7 +59,7 @@ def batch_norm(
       _scope=found,
       _reuse=reuse,
     )
-    # Rows are a fused operation's images of one pixel: its variance is the unbiased one.
+    # Treat rows as images of one pixel: the fused operation computes the unbiased variance.
     as_images = fused is not False and inputs.shape.rank == 2
     if as_images:
       inputs = inputs[:, tf.newaxis, tf.newaxis]
@@ -69,7 +69,7 @@ def batch_norm(
     for variable in layer.variables:
       if not any(variable is one for one in v1.get_collection(v1.GraphKeys.MODEL_VARIABLES)):
         v1.add_to_collection(v1.GraphKeys.MODEL_VARIABLES, variable)
-    if updates_collections is None:  # in place: who has the output has the update
+    if updates_collections is None:  # in place: any use of the output runs the update
       with tf.control_dependencies(layer.updates):
         outputs = tf.identity(outputs)
     return activated(outputs, activation_fn, outputs_collections, found)

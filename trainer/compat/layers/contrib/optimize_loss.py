@@ -1,4 +1,4 @@
-"""tf.contrib.layers.optimize_loss: an optimizer, what is done with gradients, and summaries."""
+"""tf.contrib.layers.optimize_loss: an optimizer, transformations of gradients, and summaries."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -45,26 +45,26 @@ def optimize_loss(
   colocate_gradients_with_ops: bool = False,
   increment_global_step: bool = True,
 ) -> tf.Tensor:
-  """A train_op: the loss, after the variables were updated.
+  """Returns a train_op: the loss, after the update of the variables.
 
-  The optimizer's variables are in the scope `OptimizeLoss`, or that of name.
+  The scope of the optimizer's variables is `OptimizeLoss`, or name.
 
   Args:
     loss: a scalar.
-    global_step: what counts the steps; None for the one that is there.
-    learning_rate: a float, which becomes the variable `learning_rate`, a scalar, or None.
+    global_step: the step's variable; None for the graph's own.
+    learning_rate: a float (becomes the variable `learning_rate`), a scalar, or None.
     optimizer: a name of OPTIMIZER_CLS_NAMES, a class or function of the rate, or an optimizer.
-    gradient_noise_scale: the deviation of noise that is added to gradients.
-    gradient_multipliers: dict of variable or its name (`scope/kernel:0`) → a number, by which its
-      gradient is multiplied.
+    gradient_noise_scale: the standard deviation of noise on the gradients.
+    gradient_multipliers: dict of variable or its name (`scope/kernel:0`) → the factor of its
+      gradient.
     clip_gradients: the largest global norm, or a function of [(gradient, variable)].
     learning_rate_decay_fn: function of (rate, global_step).
-    update_ops: what is run before; None for UPDATE_OPS.
-    variables: those that are trained; None for all trainable ones.
-    summaries: which of OPTIMIZER_SUMMARIES are written.
+    update_ops: operations to run first; None for UPDATE_OPS.
+    variables: the variables to train; None for all trainable ones.
+    summaries: the summaries to write, of OPTIMIZER_SUMMARIES.
 
   Raises:
-    ValueError: an argument is none of these.
+    ValueError: an argument has another form.
   """
   del colocate_gradients_with_ops
   loss = tf.convert_to_tensor(loss)
@@ -157,7 +157,7 @@ def _multiplied(pairs: _Pairs, multipliers: dict[Any, Any]) -> _Pairs:
 
 
 def scaled(gradient: Any, factor: Any) -> Any:
-  """A gradient, of any kind, multiplied; None and by None: as it is."""
+  """Returns a gradient of any kind times a factor; unchanged if either is None."""
   if gradient is None or factor is None:
     return gradient
   if isinstance(gradient, tf.IndexedSlices):

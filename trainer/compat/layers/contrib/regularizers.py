@@ -11,26 +11,26 @@ v1 = tf.compat.v1
 
 
 def l2_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Any]:
-  """A function of weights: scale · sum(w²) / 2; None for a scale of 0."""
+  """Returns a function of weights: scale · sum(w²) / 2; None for a scale of 0."""
   return _scaled(scale, scope or "l2_regularizer", tf.nn.l2_loss)
 
 
 def l1_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Any]:
-  """A function of weights: scale · sum(|w|); None for a scale of 0."""
+  """Returns a function of weights: scale · sum(|w|); None for a scale of 0."""
   return _scaled(scale, scope or "l1_regularizer", lambda w: tf.reduce_sum(tf.abs(w)))
 
 
 def l1_l2_regularizer(
   scale_l1: float = 1.0, scale_l2: float = 1.0, scope: str | None = None
 ) -> Callable[[Any], Any]:
-  """The sum of both."""
+  """Returns the sum of both."""
   return sum_regularizer([l1_regularizer(scale_l1), l2_regularizer(scale_l2)], scope)
 
 
 def sum_regularizer(
   regularizer_list: Sequence[Callable], scope: str | None = None
 ) -> Callable[[Any], Any] | None:
-  """A function of weights: the sum of several regularizers."""
+  """Returns a function of weights: the sum of several regularizers."""
   kept = [regularizer for regularizer in regularizer_list if regularizer is not None]
   if not kept:
     return None
@@ -44,7 +44,7 @@ def sum_regularizer(
 
 
 def apply_regularization(regularizer: Callable, weights_list: Sequence[Any] | None = None) -> Any:
-  """The sum of a regularizer over weights, which is added to REGULARIZATION_LOSSES too."""
+  """Returns the sum of a regularizer over weights, and adds it to REGULARIZATION_LOSSES."""
   if weights_list is None:
     weights_list = v1.get_collection(v1.GraphKeys.WEIGHTS)
   penalties = [regularizer(weights) for weights in weights_list]
@@ -72,7 +72,7 @@ def _scaled(scale: float, scope: str, norm: Callable[[Any], Any]) -> Callable[[A
 def xavier_initializer(
   uniform: bool = True, seed: int | None = None, dtype: Any = tf.float32
 ) -> Callable:
-  """The initializer of Glorot and Bengio."""
+  """Returns the initializer of Glorot and Bengio."""
   return variance_scaling_initializer(1.0, "FAN_AVG", uniform, seed, dtype)
 
 
@@ -86,7 +86,7 @@ def variance_scaling_initializer(
   seed: int | None = None,
   dtype: Any = tf.float32,
 ) -> Callable:
-  """An initializer of variance factor / n, n as the mode says: FAN_IN, FAN_OUT or FAN_AVG."""
+  """Returns an initializer with variance factor / n. mode selects n: FAN_IN, FAN_OUT or FAN_AVG."""
   if mode not in ("FAN_IN", "FAN_OUT", "FAN_AVG"):
     raise TypeError(f"Unknown mode {mode} [FAN_IN, FAN_OUT, FAN_AVG]")
 
@@ -102,7 +102,7 @@ def variance_scaling_initializer(
     if uniform:
       limit = math.sqrt(3.0 * factor / count)
       return v1.random_uniform(shape, -limit, limit, dtype, seed=seed)
-    # A truncated normal has a smaller deviation than the one that is cut: 1.3 makes up for it.
+    # Truncation reduces the deviation of a normal distribution: the factor 1.3 compensates.
     return v1.truncated_normal(shape, 0.0, math.sqrt(1.3 * factor / count), dtype, seed=seed)
 
   return initialize

@@ -11,7 +11,7 @@ v1 = tf.compat.v1
 def repeat(
   inputs: tf.Tensor, repetitions: int, layer: Callable, *args: Any, **kwargs: Any
 ) -> tf.Tensor:
-  """The same layer several times, in the scopes `<name>_1`, `<name>_2`, ..."""
+  """Applies the same layer several times, in the scopes `<name>_1`, `<name>_2`, ..."""
   scope = kwargs.pop("scope", None)
   with v1.variable_scope(scope, "Repeat", [inputs]):
     name = scope or getattr(layer, "__name__", "repeat")
@@ -23,7 +23,7 @@ def repeat(
 def stack(
   inputs: tf.Tensor, layer: Callable, stack_args: Sequence[Any], **kwargs: Any
 ) -> tf.Tensor:
-  """A layer with each of several arguments in turn, in the scopes `<name>_1`, `<name>_2`, ..."""
+  """Applies a layer with each argument in turn, in the scopes `<name>_1`, `<name>_2`, ..."""
   scope = kwargs.pop("scope", None)
   with v1.variable_scope(scope, "Stack", [inputs]):
     name = scope or getattr(layer, "__name__", "stack")

@@ -45,7 +45,7 @@ def dropout(
   scope: Any = None,
   seed: int | None = None,
 ) -> tf.Tensor:
-  """Keeps a share of the inputs, in training."""
+  """Keeps a random share of the inputs, in training."""
   with v1.name_scope(scope, "Dropout", [inputs]) as found:
     layer = core.Dropout(1 - keep_prob, noise_shape, seed)
     outputs = layer.call(tf.convert_to_tensor(inputs), training=is_training)
@@ -54,7 +54,7 @@ def dropout(
 
 @add_arg_scope
 def flatten(inputs: tf.Tensor, outputs_collections: Any = None, scope: Any = None) -> tf.Tensor:
-  """[batch, ...] to [batch, product of the others]."""
+  """Reshapes [batch, ...] to [batch, product of the other axes]."""
   with v1.name_scope(scope, "Flatten", [inputs]) as found:
     outputs = core.Flatten().call(tf.convert_to_tensor(inputs))
     return collected(outputs, outputs_collections, found.rstrip("/"))
@@ -69,7 +69,7 @@ def one_hot_encoding(
   outputs_collections: Any = None,
   scope: Any = None,
 ) -> tf.Tensor:
-  """Labels as one-hot rows."""
+  """Returns labels as one-hot rows."""
   with v1.name_scope(scope, "OneHotEncoding", [labels]) as found:
     if labels.dtype == tf.int32:
       labels = tf.cast(labels, tf.int64)
