@@ -7,12 +7,12 @@
     augment.mix.classes = 10
     augment.mix.mixup = 0.2
 
-An augmentation is a function `augment(images, draw)`. `images` is uint8 [b, h, w, c] and `draw` is
-a `randomness.Draws`, which gives each example its own random numbers. It returns images of the same
-shape, uint8 or float32 in 0..255.
+An augmentation is a function `augment(images, draw)`. `images` is uint8 [b, h, w, c]. `draw`, a
+`randomness.Draws`, returns random numbers for each example. An augmentation returns images of the
+same shape, uint8 or float32 in 0..255.
 
 A mix is a function `mix(images, labels, others, their_labels, draw)` of augmented images, their
-labels (int [b]) and a partner of each. It returns images and the labels of the loss. The image
+labels (int [b]) and a partner of each. A mix returns images and the labels of the loss. The image
 pipeline chooses the partners.
 
 Keras has layers for most of this. They draw by the place in the batch, so their images would differ
@@ -31,10 +31,10 @@ from trainer import errors
 
 from . import rand_augment, randomness
 
-# AutoGraph has nothing to convert in `standard` and `mix`, and reading their source would take
-# longer than all else before the first batch.
+# AutoGraph has nothing to convert in `standard` and `mix`. Reading their source would take longer
+# than everything else before the first batch.
 
-_SHARES = 4096  # random shares are drawn from so many, all equally likely
+_SHARES = 4096  # number of random shares to draw from, all equally likely
 
 
 @gin.configurable
@@ -57,21 +57,21 @@ def standard(
   Args:
     images: uint8 [b, h, w, c].
     draw: draws the random numbers.
-    flip: whether half of the images are mirrored, left to right. "alternate" mirrors each image in
-      every second epoch, so that two epochs have both views of it (K. Jordan, "94% on CIFAR-10 in
+    flip: whether to mirror half of the images, left to right. "alternate" mirrors each image in
+      every second epoch, so two epochs have both views of an image (K. Jordan, "94% on CIFAR-10 in
       3.29 Seconds on a Single GPU", arXiv:2404.00498).
-    shift: the most pixels by which an image moves in each direction. The image is mirrored at its
-      border to fill the gap.
-    randaugment: number of random operations that each image goes through after it has moved, see
-      `rand_augment`; 0 for none, 2 is usual.
-    magnitude: of these operations, from 0 to 30.
+    shift: the largest move of an image in each direction, in pixels. Mirroring at the border fills
+      the gap.
+    randaugment: number of random operations on each image after the move, see `rand_augment`; 0 for
+      none, 2 is usual.
+    magnitude: the operations' magnitude, from 0 to 30.
     cutout: side of a grey square at a random place (T. DeVries, G. Taylor, 2017); 0 for none.
     brightness: the largest change, as a share of the full range.
-    contrast: the contrast is multiplied by a factor from 1 - contrast to 1 + contrast.
-    saturation: the saturation is multiplied by a factor from 1 - saturation to 1 + saturation.
+    contrast: the random factor of the contrast is between 1 - contrast and 1 + contrast.
+    saturation: the random factor of the saturation is between 1 - saturation and 1 + saturation.
 
   Returns:
-    uint8 [b, h, w, c]; float32 in 0..255 if colours were changed.
+    uint8 [b, h, w, c]; float32 in 0..255 after changes of colours.
 
   Raises:
     SettingError: magnitude is out of range.
@@ -95,7 +95,7 @@ def standard(
 def _moved(images, draw, flip, shift):
   """Mirrors and shifts images.
 
-  Each pixel of the result is gathered from its place in the flat batch: one operation for the whole
+  Gathers each pixel of the result from its place in the flat batch: one operation for the whole
   batch is much faster than a crop for each image.
   """
   _, height, width, channels = images.shape
@@ -124,7 +124,7 @@ def _cut_out(images, draw, side):
 
 
 def _boxes(images, centres, height, width):
-  """Returns bool [b, h, w], True in a box of each image, which may reach over its border.
+  """Returns bool [b, h, w], True in a box of each image. A box may reach over the border.
 
   Args:
     images: [b, h, w, c].
@@ -169,12 +169,12 @@ def mix(
   cutmix: float = 0.0,
   share: float = 1.0,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Mixes each image and its label with those of a partner.
+  """Mixes each image and its label with a partner's.
 
   MixUp (H. Zhang et al., "mixup: Beyond Empirical Risk Minimization", 2018) takes the mean of both
-  images, of which the own one has a random weight. CutMix (S. Yun et al., 2019) replaces a random
-  box by what the partner has there. The labels become probabilities of the classes, weighted like
-  the images. With both, each example gets one of them, with equal chances.
+  images, with a random weight for the own image. CutMix (S. Yun et al., 2019) replaces a random box
+  by the same box of the partner. The labels become probabilities of the classes, weighted like the
+  images. With both settings, each example gets MixUp or CutMix, with equal chances.
 
   Args:
     images: uint8 or float32 [b, h, w, c].
@@ -182,16 +182,16 @@ def mix(
     others: the partners' images, like `images`.
     their_labels: the partners' labels.
     draw: draws the random numbers.
-    classes: number of classes; it must be set.
+    classes: number of classes; required.
     mixup: α of the distribution Beta(α, α) of MixUp's weights, such as 0.2; 0 for no MixUp.
     cutmix: the same for the shares that CutMix leaves, such as 1.0; 0 for no CutMix.
-    share: of the examples, which are mixed.
+    share: the share of examples to mix.
 
   Returns:
     (images: float32 [b, h, w, c], probabilities: float32 [b, classes]).
 
   Raises:
-    SettingError: classes is not set, neither mixup nor cutmix is, or a number is out of range.
+    SettingError: classes is missing, mixup and cutmix are both 0, or a number is out of range.
   """
   _check_mix(classes, mixup, cutmix, share)
   numbers = draw(5)
@@ -207,7 +207,7 @@ def mix(
     weights = tf.where(cut, 1.0 - covered / (images.shape[1] * images.shape[2]), weights)
     pixels = tf.where(cut[:, tf.newaxis, tf.newaxis], tf.cast(~boxes, tf.float32), pixels)
   images = _weighted(images, others, pixels[..., tf.newaxis])
-  # Other labels would count as none: their rows would be zero.
+  # Larger labels would have rows of zeros, and would not count.
   check = tf.debugging.assert_less(
     tf.maximum(labels, their_labels),
     tf.constant(classes, labels.dtype),
@@ -252,8 +252,8 @@ def _beta(concentration, numbers):
 
 @functools.cache
 def _quantiles(concentration):
-  """Returns float32 [_SHARES], the middles of intervals that are equally likely."""
-  # Nearly all of a small concentration is close to 0 and 1, where a logarithmic grid is dense.
+  """Returns float32 [_SHARES], the middles of equally likely intervals."""
+  # Most numbers of a small concentration are close to 0 and 1, so use a logarithmic grid.
   places = 1.0 / (1.0 + np.exp(-np.linspace(-80.0, 80.0, 20_001)))
   with tf.init_scope():
     a = tf.constant(concentration, tf.float64)

@@ -1,11 +1,11 @@
-"""Breast cancer: 30 measurements of 569 tumours, which come with scikit-learn.
+"""Breast cancer: 30 measurements of 569 tumours, from scikit-learn.
 
     run.train_input_fn = @train/breast_cancer.input_fn
     train/breast_cancer.input_fn.training = True
     test/breast_cancer.input_fn.split = "test"
 
 The set has no splits. Here every fifth tumour is for the test: 455 for the training, 114 for the
-test. The measurements are normalised as `tabular` does, with the training set's statistics.
+test. `tabular` normalises the measurements with the training set's statistics.
 
 Source: Breast Cancer Wisconsin (Diagnostic), W. H. Wolberg, W. N. Street and O. L. Mangasarian
 (1995), from `sklearn.datasets.load_breast_cancer`.
@@ -26,7 +26,7 @@ from . import in_memory, tabular
 CLASS_NAMES = ("malignant", "benign")
 gin.constant("breast_cancer.CLASS_NAMES", CLASS_NAMES)
 SPLITS = ("train", "test")
-_EVERY = 5  # of so many rows, the first is for the test
+_EVERY = 5  # the first row of each so many is for the test
 
 
 @gin.configurable

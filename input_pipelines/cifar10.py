@@ -5,9 +5,8 @@
     train/cifar10.input_fn.training = True
     train/cifar10.input_fn.augment = @augment.standard
 
-Splits are "train" (50,000) and "test" (10,000), or parts of them in the syntax of TensorFlow
-Datasets, such as "train[45000:]" for validation. The order in the files is random, so any range is
-a fair sample.
+Splits are "train" (50,000) and "test" (10,000), or parts in the syntax of TensorFlow Datasets, such
+as "train[45000:]" for validation. The order in the files is random, so any range is a fair sample.
 
 Source: A. Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
 """

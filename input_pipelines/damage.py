@@ -19,7 +19,7 @@ from . import records
 
 _HEADER = 12  # bytes: the length of a record and its checksum
 _POLYNOMIAL = 0x82F63B78  # CRC-32C, bits reversed
-_MASK = 0xA282EAD8  # what TFRecord adds to a rotated checksum
+_MASK = 0xA282EAD8  # TFRecord adds this number to a rotated checksum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Report:
   Attributes:
     path: of the file.
     count: number of good records.
-    good: (start, stop) of each part that can be read, in bytes.
-    damaged: the byte at which each damaged part begins. If the length of a record is damaged, the
-      part may have several records.
+    good: (start, stop) of each readable part, in bytes.
+    damaged: the first byte of each damaged part. If the length of a record is damaged, the part may
+      have several records.
   """
 
   path: str
@@ -48,7 +48,7 @@ def scan(paths: Iterable[str]) -> list[Report]:
   """Reads each file once from start to end, and reports on it.
 
   Raises:
-    InputError: a file cannot be opened.
+    InputError: TensorFlow cannot open a file.
   """
   return [_scan(path) for path in paths]
 
@@ -117,8 +117,8 @@ def _readable(path):
 def _next_record(path, start, size):
   """Returns the byte after a damaged record.
 
-  If the length of the record is damaged too, this is the next byte that looks like the beginning of
-  a record.
+  If the record's length is damaged too, this is the next byte that looks like the beginning of a
+  record.
   """
   with tf.io.gfile.GFile(path, "rb") as file:
     file.seek(start)

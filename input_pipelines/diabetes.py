@@ -6,8 +6,8 @@
     regression.spec.statistics = @diabetes.target_statistics()
 
 The set has no splits. Here every fifth patient is for the test: 353 for the training, 89 for the
-test. Ten measurements are normalised as `tabular` does, with the training set's statistics; the
-target is a score from 25 to 346.
+test. `tabular` normalises ten measurements with the training set's statistics; the target is a
+score from 25 to 346.
 
 Source: B. Efron, T. Hastie, I. Johnstone and R. Tibshirani, "Least Angle Regression" (2004), from
 `sklearn.datasets.load_diabetes`.
@@ -26,7 +26,7 @@ from trainer import errors
 from . import in_memory, tabular
 
 SPLITS = ("train", "test")
-_EVERY = 5  # of so many rows, the first is for the test
+_EVERY = 5  # the first row of each so many is for the test
 
 
 @gin.configurable

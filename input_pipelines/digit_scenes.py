@@ -5,9 +5,9 @@
     test/digit_scenes.input_fn.split = "test"
     digit_scenes.input_fn.labels = "pixels"
 
-Each scene has 32 × 32 pixels in four squares, and a digit somewhere in a square or none. Nothing is
-downloaded: the digits are those of `digits`, which come with scikit-learn. Scenes of the test have
-digits of the test alone. A fixed seed draws the scenes, so that they are always the same.
+Each scene has 32 × 32 pixels in four squares, and a digit somewhere in a square or none. Nothing
+needs a download: the digits come from `digits`, a part of scikit-learn. Scenes of the test have
+digits of the test alone. A fixed seed draws the scenes, so they are always the same.
 """
 
 import functools
@@ -55,7 +55,7 @@ def input_fn(
     A dataset of ({"image": float32 [b, 32, 32, 1] in 0..1}, labels).
 
   Raises:
-    SettingError: there is no such split, or there are no such labels.
+    SettingError: split or labels is unknown.
   """
   if labels not in LABELS:
     raise errors.SettingError(
@@ -101,7 +101,7 @@ def load(split: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def present(pixels: np.ndarray) -> np.ndarray:
-  """Returns int32 [n, 10], 1 for each digit of which a scene has a pixel."""
+  """Returns int32 [n, 10], 1 for each digit with a pixel in the scene."""
   classes = np.arange(1, len(CLASS_NAMES) + 1)
   return np.stack([(pixels == each).any((1, 2)) for each in classes], -1).astype(np.int32)
 

@@ -1,11 +1,11 @@
-"""Handwritten digits: the 1,797 images that come with scikit-learn, so that nothing is downloaded.
+"""Handwritten digits: the 1,797 images of scikit-learn, without a download.
 
     run.train_input_fn = @train/digits.input_fn
     train/digits.input_fn.split = "train"
     train/digits.input_fn.training = True
 
 The set has no splits. Here a fixed permutation puts 1,437 images into "train" and 360, a fifth,
-into "test". Both have images of the same writers.
+into "test". Both splits have images of the same writers.
 
 Source: the test part of UCI's "Optical Recognition of Handwritten Digits" (E. Alpaydin, C. Kaynak,
 1998), from `sklearn.datasets.load_digits`.

@@ -5,7 +5,7 @@
     fashion_mnist.input_fn.idx_dir = "/data/fashion"       # only where the set is in none of the
                                                            # usual places
 
-It is read from the first of these places that has it; the log says from which:
+The input_fn uses the first of these places that has the set, and logs it:
 
     <data_dir>/fashion_mnist/<version>/    as TensorFlow Datasets (TFDS) prepares it
     <idx_dir>/*-ubyte.gz                   the four files in which it is published; by default,
@@ -84,7 +84,7 @@ def input_fn(
 
   Raises:
     SettingError: there is no such split.
-    InputError: the set was not found, or one of its files is damaged.
+    InputError: no place has the set, or a file is damaged.
   """
   images, labels = load(split, data_dir, idx_dir)
   batches = in_memory.batches(
@@ -114,7 +114,7 @@ def load(
 
   Raises:
     SettingError: there is no such split.
-    InputError: the set was not found, or one of its files is damaged.
+    InputError: no place has the set, or a file is damaged.
   """
   if split not in _FILES:
     raise errors.SettingError(
@@ -124,9 +124,9 @@ def load(
   return _find(data_dir, idx_dir)(split)
 
 
-@functools.cache  # both splits then come from the same place, which is logged once
+@functools.cache  # both splits come from one place, logged once
 def _find(data_dir, idx_dir):
-  """Finds the set, and returns a function that reads a split of it."""
+  """Finds the set, and returns a function that reads one of its splits."""
   data_dir = os.path.expanduser(
     data_dir or os.environ.get("TFDS_DATA_DIR") or os.path.join("~", "tensorflow_datasets")
   )
@@ -179,7 +179,7 @@ def _not_found(data_dir, folder, missing, download):
 
 def _download(data_dir):
   """Downloads and prepares the set; returns its folder."""
-  # Asked first, because without a network TFDS tries for three minutes.
+  # Ask first, because without a network TFDS tries for three minutes.
   try:
     urllib.request.urlopen(
       urllib.request.Request(_DOWNLOAD_HOST, method="HEAD"), timeout=15

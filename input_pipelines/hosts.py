@@ -1,4 +1,4 @@
-"""Divides a set among hosts: together they read all of it, and no example twice."""
+"""Divides a set among hosts: together they read the whole set, and no example twice."""
 
 import tensorflow as tf
 

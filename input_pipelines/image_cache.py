@@ -7,8 +7,8 @@ Layout of a cache folder:
     <name>.pixels         uint8 [count, height, width, channels], without a header
     <name>.labels.npy     int32 [count]; written last: if it exists, both files are complete
 
-The name depends on the set and on how its images were decoded. Pixels are uint8, which takes a
-quarter of the memory of float32. Of a file, the system keeps in memory what there is room for.
+The name depends on the set and on the settings of decoding. Pixels are uint8, a quarter of the
+memory of float32. The system keeps as much of a file in memory as has room.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ def load(
   """Returns pixels and labels of all examples; the first call decodes them.
 
   Args:
-    source: a set whose count is known.
+    source: a set with a known count.
     size: (height, width, channels).
     crop: "central", "squash", or None, see `images.decode`.
     cache: "memory" or a folder.
@@ -45,8 +45,8 @@ def load(
 
   Raises:
     SettingError: there is too little memory or disk space.
-    InputError: an image cannot be decoded; the message names it.
-    OutputError: the folder cannot be written.
+    InputError: an image is damaged; the message names it.
+    OutputError: writing to the folder failed.
   """
   key = hashlib.sha256(repr((source.key, size, crop)).encode()).hexdigest()[:16]
   if cache == "memory":
@@ -72,7 +72,7 @@ def load(
 
 
 def clear() -> None:
-  """Frees the images that are kept in memory."""
+  """Frees the images in memory."""
   _in_memory.clear()
 
 
@@ -114,7 +114,7 @@ def _write(source, size, crop, path):
 
 
 class _Appended:
-  """A file in the place of an array; slices must be assigned in order."""
+  """A file with an array's assignment; assign slices in order."""
 
   def __init__(self, file):
     self._file = file

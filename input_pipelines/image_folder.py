@@ -1,4 +1,4 @@
-"""Reads images from a folder that has a sub-folder for each class.
+"""Reads images from a folder with a sub-folder for each class.
 
     run.train_input_fn = @train/image_folder.input_fn
     image_folder.input_fn.directory = "/data/birds"  # birds/heron/1.jpg, birds/swan/7.png, ...
@@ -8,9 +8,9 @@
     eval/image_folder.input_fn.split = "validation"
 
 Labels number the classes in alphabetical order. If a set has a folder for each split
-(birds/train/heron/..., birds/test/heron/...), set `directory` to one of them. Images may also be in
-sub-folders of a class. Files whose names begin with a dot are ignored. The log says how many images
-each class has, and which files are none that TensorFlow decodes.
+(birds/train/heron/..., birds/test/heron/...), set `directory` to one split's folder. Images may
+also be in sub-folders of a class. Files with a leading dot in their names are ignored. The log
+reports the number of images in each class, and the files that TensorFlow cannot decode.
 """
 
 import collections
@@ -32,7 +32,7 @@ from . import hosts, image_pipeline, images, in_memory, labelled_images
 
 SPLITS = ("train", "validation", "all")
 ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
-_CHUNK = 64  # file names that are handled in one call
+_CHUNK = 64  # file names in one call
 _SHOWN_CLASSES = 10
 
 
@@ -59,11 +59,11 @@ def input_fn(
   Args:
     params: dict with "batch_size".
     directory: the folder, local or gs://.
-    split: "all"; or "train" or "validation", which validation_share separates.
+    split: "all"; or "train" or "validation", separated by validation_share.
     training: whether to shuffle all of the files, augment and repeat.
     validation_share: the share of files, 0 to 1, in "validation". A file's split depends on its
-      name alone, so files that are added later do not change the split of others.
-    image_size: see `image_pipeline.batches`; it must be set.
+      name alone, so adding files does not change the split of others.
+    image_size: see `image_pipeline.batches`; required.
     channels: 3, or 1 for grey.
     crop: see `image_pipeline.batches`; "random" in training needs cache = None.
     augment: see `image_pipeline.batches`.
@@ -78,7 +78,7 @@ def input_fn(
 
   Raises:
     SettingError: a setting cannot work.
-    InputError: there are no images, or one cannot be decoded; the message names it.
+    InputError: there are no images, or an image is damaged; the message names it.
   """
   names, labels = _images_of(directory, split, validation_share)
   dataset = image_pipeline.batches(

@@ -1,8 +1,8 @@
 """Makes batches of encoded images: decode → crop and resize → augment → scale to floats.
 
-Every data set of images here ends in `batches`, so all have the same settings. With a `cache`,
-images are decoded once; batches are then gathered, augmented and scaled. Without one, images are
-decoded in every epoch, in parallel; the rest is done by the batch.
+Every data set of images here ends in `batches`, so all have the same settings. With a `cache`, the
+first epoch decodes the images; each batch then gathers, augments and scales its images. Without a
+cache, each epoch decodes the images in parallel, and the other steps run for whole batches.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,19 +41,20 @@ def batches(
     crop: "central", "squash" or "random", see `images`.
     augment: an augmentation, see `augment`; None for none. Only training uses it.
     mix: mixes each example with a partner, see `augment.mix`; None for none. Only training uses it.
-      With a cache the partner is drawn from the whole set. Without one it is the example before.
+      With a cache, the partner comes from the whole set. Without a cache, it is the previous
+      example.
     standardise: None for pixels in 0..1; see `images.to_float`.
     cache: "memory" or a folder to decode once and keep the pixels; None to decode in every epoch,
-      which a "random" crop in training needs.
-    shuffle_buffer: number of examples from which the next is chosen, without a cache. With a cache
-      it is chosen from all.
+      as a "random" crop in training requires.
+    shuffle_buffer: without a cache: number of examples to choose the next one from. With a cache,
+      all examples count.
     start: training: number of this host's examples, over all epochs, to skip, since the training
       has seen them.
 
   Returns:
     A dataset of ({"image": float32 [b, height, width, channels]}, labels int32 [b]). Without a
-    cache it also has the other features of the source. With a mix the labels are those that it
-    returns. The dataset is marked as decodable from encoded images, see `trainer.mark_decodable`.
+    cache it also has the other features of the source. With a mix, the labels are the mix's. The
+    dataset has the mark of `trainer.mark_decodable`: exports can decode images.
 
   Raises:
     SettingError: settings cannot work, or not together.
@@ -108,7 +109,7 @@ def batches(
 
 
 def _stored_crop(source, size, crop, cache, training):
-  """Returns how stored images are cropped; None for those that have the size already."""
+  """Returns the crop of stored images; None if they have the size already."""
   if crop == "random" and cache is not None:
     if training:
       raise errors.SettingError(
@@ -121,7 +122,7 @@ def _stored_crop(source, size, crop, cache, training):
       f"{source.name}.cache = {cache!r} needs the number of examples, and "
       "nothing tells it: set cache = None."
     )
-  # Images that are stored in the right size are not cropped; an export may get others.
+  # Images stored in the right size need no crop; an export may get others.
   return None if crop != "random" and size == tuple(source.image_shape) else crop
 
 
@@ -137,8 +138,8 @@ def _gathered(stored, batch_size, training, start, seed, finish):
     position = start + number * batch_size + tf.range(tf.shape(rows)[0], dtype=tf.int64)
     partner = None
     if seed is not None:
-      # Another seed than that of the augmentation, which would otherwise draw the same numbers. In
-      # float64, since a float32 rounds the last row up to the count.
+      # Another seed than the augmentation's, or both would draw the same numbers. In float64,
+      # because a float32 would round the last row up to the count.
       drawn = tf.cast(randomness.Draws(-1 - seed, position // count, rows)(1)[:, 0], tf.float64)
       others = tf.cast(drawn * count, tf.int64)
       partner = others, tf.gather(pixels, others), tf.gather(labels, others)
@@ -151,10 +152,10 @@ def _gathered(stored, batch_size, training, start, seed, finish):
 
 
 def _with_partners(decoded, start):
-  """Gives each example of a training the one before it; the very first has itself.
+  """Pairs each example of a training with the previous one; the very first with itself.
 
   Args:
-    decoded: (position, id, features, label) of each example, from that before `start` on.
+    decoded: (position, id, features, label) of each example, from the one before `start` on.
     start: the first position of the result.
 
   Returns:
@@ -187,7 +188,7 @@ def _decoded(stream, size, crop, seed, count):
     numbers = None
     if crop == "random" and seed is not None:
       epoch = position // count if count else position
-      # Another seed than that of the augmentation, which would otherwise draw the same numbers.
+      # Another seed than the augmentation's, or both would draw the same numbers.
       numbers = randomness.Draws(-1 - seed, epoch[tf.newaxis], identity[tf.newaxis])(4)[0]
     return (
       position,

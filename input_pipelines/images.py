@@ -1,4 +1,4 @@
-"""Decodes images to uint8 pixels of one size, and converts batches of them to float32.
+"""Decodes images to uint8 pixels of one size, and converts batches of images to float32.
 
 Crops of an image of any size:
 
@@ -18,14 +18,14 @@ import trainer
 from trainer import errors
 
 CROPS = ("central", "squash", "random")
-# The first bytes of JPEG, PNG and GIF files. Those of BMP are only two, and are checked apart.
+# The first bytes of JPEG, PNG and GIF files. BMP files have two, and a separate check.
 _SIGNATURES = (b"\xff\xd8\xff", b"\x89PN", b"GIF")
 
 
 def size_of(
   image_size: int | Sequence[int] | None, shape: Sequence[int | None], gin_name: str
 ) -> tuple[int, int, int]:
-  """Returns (height, width, channels) to which images are resized.
+  """Returns (height, width, channels), the size of the resized images.
 
   Args:
     image_size: the side, (height, width), or None for the size of the data.
@@ -54,13 +54,13 @@ def size_of(
 
 
 def check_crop(crop: str, gin_name: str) -> None:
-  """Raises SettingError unless crop is one of CROPS; gin_name is that of the input_fn."""
+  """Raises SettingError unless crop is one of CROPS; gin_name is the input_fn's name."""
   if crop not in CROPS:
     raise errors.SettingError(f"{gin_name}.crop is {crop!r}: expected one of {', '.join(CROPS)}.")
 
 
 def assert_images(encoded: tf.Tensor, path: tf.Tensor, ordinals: tf.Tensor) -> tf.Tensor:
-  """Adds a check that names the first record that is not an image which TensorFlow can decode.
+  """Adds a check that names the first record that TensorFlow cannot decode as an image.
 
   Args:
     encoded: string [n], the encoded images.
@@ -81,7 +81,7 @@ def assert_images(encoded: tf.Tensor, path: tf.Tensor, ordinals: tf.Tensor) -> t
 
 
 def assert_image_file(encoded: tf.Tensor, path: tf.Tensor) -> tf.Tensor:
-  """Does what `assert_images` does, for the contents of one file (string scalar)."""
+  """As `assert_images`, for the contents of one file (string scalar)."""
   with tf.control_dependencies(
     [tf.cond(_are_images(encoded), lambda: True, lambda: _refuse(path))]
   ):
@@ -113,7 +113,7 @@ def decode(
   Args:
     encoded: string scalar: a JPEG, PNG, GIF (its first frame) or BMP file.
     size: (height, width, channels).
-    crop: one of CROPS; None for an image that has this size already.
+    crop: one of CROPS; None for an image with this size.
     numbers: random float32 [4] in [0, 1) for the crop "random"; None for the central crop instead.
 
   Returns:
@@ -143,7 +143,7 @@ def _resized(pixels, height, width):
 
 
 def _window(encoded, channels, choose):
-  """Decodes a part of an image. Of a JPEG, only that part is decoded, which saves time."""
+  """Decodes a part of an image. For a JPEG, decodes only that part, which saves time."""
 
   def of_jpeg():
     window = choose(tf.image.extract_jpeg_shape(encoded)[:2])
@@ -181,11 +181,11 @@ def random_window(
   min_area: float = 0.25,
   max_stretch: float = 4 / 3,
 ) -> tf.Tensor:
-  """Returns a random window of an image; sides that are too long for the image are shortened.
+  """Returns a random window of an image; shortens sides longer than the image.
 
   Args:
     shape: int32 [2], height and width of the image.
-    ratio: width ÷ height to which the window will be resized.
+    ratio: width ÷ height of the resized window.
     numbers: random float32 [4] in [0, 1).
     min_area: the smallest share of the image's area; shares are uniform between this and 1.
     max_stretch: the window's ratio is between ratio / max_stretch and ratio × max_stretch; its
@@ -217,7 +217,7 @@ def to_float(pixels: tf.Tensor, standardise: Any = None) -> tf.Tensor:
       image; or (means, deviations) of the channels, for values in 0..1.
 
   Raises:
-    SettingError: standardise is none of these.
+    SettingError: standardise has another value.
   """
   pixels = tf.cast(pixels, tf.float32) * (1 / 255)
   if standardise is None:

@@ -4,10 +4,10 @@
         {"image": images}, labels, params["batch_size"], training=True, preprocess=scale_to_unit
     )
 
-Row numbers are shuffled and batched, a whole epoch in one operation. Then the rows of a batch are
-gathered and preprocessed together. This is much faster than handling single examples. The state of
-an iterator, which is a part of a checkpoint, is small: the row numbers of an epoch and the batches
-that wait.
+One operation shuffles and batches the row numbers of a whole epoch. Another gathers and
+preprocesses the rows of a batch together. This is much faster than work on single examples. The
+state of an iterator, a part of a checkpoint, is small: the row numbers of an epoch and the waiting
+batches.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,8 +18,8 @@ import tensorflow as tf
 
 import trainer
 
-# AutoGraph would read and rewrite the source of every mapped function, which takes longer than all
-# else here. Only functions of users may need it: see `converted`.
+# AutoGraph would read and rewrite the source of every mapped function, which takes longer than
+# everything else here. Only functions of users may need it: see `converted`.
 as_written = tf.autograph.experimental.do_not_convert
 _autograph = tf.__internal__.autograph
 
@@ -41,17 +41,16 @@ def batches(
     labels: array [n, ...].
     batch_size: examples in a batch.
     training: True shuffles and repeats without end, in full batches. Each epoch has its own order,
-      and all its examples come before those of the next. False gives every example once and in
-      order; the last batch may be smaller.
+      and ends before the next begins. False gives every example once and in order; the last batch
+      may be smaller.
     preprocess: maps (features, labels) of a batch to others, in TensorFlow operations.
-    start: training: number of examples to skip, since the training has seen them. Whole epochs are
-      skipped at no cost.
+    start: training: number of examples to skip, since the training has seen them. Whole epochs cost
+      nothing to skip.
     sample_weight: weights of the examples, an array [n]; None for none.
 
   Returns:
-    A dataset of (features, labels), with the weights as a third part where there are any. The order
-    depends on the seed of tf.random.set_seed. Labels that are classes are marked, see
-    `trainer.mark_labels`.
+    A dataset of (features, labels), with weights as a third part if given. The order depends on the
+    seed of tf.random.set_seed. Labels that are classes get the mark of `trainer.mark_labels`.
   """
   given_labels = np.asarray(labels)
   with tf.device("CPU"):  # otherwise a GPU would keep the whole set
@@ -69,8 +68,8 @@ def batches(
     batch = batch if preprocess is None else preprocess(*batch)
     return (*batch, *(tf.gather(tensor, rows) for tensor in weights))
 
-  # One function does everything from row numbers to the finished batch, because each further stage
-  # of the pipeline would have to wake up a thread for each batch.
+  # One function does everything from row numbers to the finished batch: each further stage of the
+  # pipeline would wake up a thread for each batch.
   rows = row_numbers(labels.shape[0], batch_size, training=training, start=start)
   dataset = rows.map(gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
     tf.data.AUTOTUNE
@@ -80,7 +79,7 @@ def batches(
 
 
 def converted(function: Callable[..., Any] | None) -> Callable[..., Any] | None:
-  """Returns a user's function, or None, as AutoGraph converts it inside of one that it does not."""
+  """Returns a user's function with AutoGraph, to call inside of code without it; None for None."""
   if function is None:
     return None
   return _autograph.tf_convert(function, _autograph.control_status_ctx())
@@ -105,7 +104,7 @@ def row_numbers(count: int, batch_size: int, *, training: bool, start: int = 0) 
 def _shuffled_rows(count, batch_size, start):
   """Makes an endless dataset of shuffled row numbers (int64 [batch_size]).
 
-  The first `start` rows are skipped. A batch may have rows of two epochs.
+  Skips the first `start` rows. A batch may have rows of two epochs.
   """
   epochs, passed = divmod(start, count)
 
@@ -121,5 +120,5 @@ def _shuffled_rows(count, batch_size, start):
 
   initial = tf.zeros([0], tf.int64), tf.constant(passed, tf.int64)
   rows = tf.data.Dataset.random().skip(epochs).scan(initial, cut).unbatch()
-  # tf.data cannot see that it is infinite, because unbatch hides that.
+  # tf.data cannot see that the dataset is infinite, because unbatch hides it.
   return rows.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))

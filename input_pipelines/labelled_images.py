@@ -17,13 +17,13 @@ class Source:
   Attributes:
     name: of the input_fn in gin, for messages: "cifar10.input_fn".
     key: identifies the set, the split and the host's part: any value with a repr.
-    count: number of examples; None if it is not known.
+    count: number of examples; None if unknown.
     image_shape: (height, width, channels), each None if the images differ.
     stream: `stream(training, shuffle_buffer, start)` → dataset of (position, (id, features,
       label)). position counts the elements over all epochs, from `start` on. id (int64) identifies
       the example. features has the encoded image as "image", and maybe others. For training the
       stream is shuffled and endless.
-    example_name: maps a position in the stream that is not for training to the example's name.
+    example_name: maps a position in a stream, not of a training, to the example's name.
   """
 
   name: str
@@ -40,7 +40,7 @@ def map_examples(
   """Applies a function to all examples, in parallel, and yields the results in order.
 
   Args:
-    source: a set whose count is known.
+    source: a set with a known count.
     function: maps (features, label) to a tuple, in TensorFlow operations.
     batch_size: examples in a batch.
 
@@ -66,7 +66,7 @@ def map_examples(
       yield done, result
       done += len(result[0])
   except tf.errors.OpError as error:
-    # TensorFlow's error does not say which example of the batch failed. So they are tried one by
+    # TensorFlow's error does not name the failed example of the batch. So try the examples one by
     # one.
     raise errors.InputError(
       _found(source, stream.skip(done), function) or _reason(error)
@@ -76,9 +76,9 @@ def map_examples(
 
 
 def _found(source, stream, function):
-  """Returns a sentence about the first example that cannot be read or that the function refuses.
+  """Returns a sentence about the first example that is damaged or that the function refuses.
 
-  None if there is no such example.
+  None without such an example.
   """
   try:
     for position, (_, features, label) in stream:

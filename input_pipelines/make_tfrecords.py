@@ -1,14 +1,14 @@
-"""Writes labelled images as sharded TFRecords, which `tfrecord.input_fn` reads.
+"""Writes labelled images as sharded TFRecords, for `tfrecord.input_fn`.
 
   python -m input_pipelines.make_tfrecords --source=tfds:tf_flowers --output=/data/flowers
   python -m input_pipelines.make_tfrecords --source=folder:/photos/birds --output=gs://bucket/birds
 
 Outside of a clone the command is `python -m octet_trainer.input_pipelines.make_tfrecords`.
 
-Each image is decoded once, so that a damaged one is found here and not in the middle of a training.
-Its bytes are stored unchanged. The files of a folder are put into a fixed random order, which mixes
-the classes. If the command is interrupted, the same command goes on with the first shard that is
-not complete. `shard_index` describes the files that are written.
+The command decodes each image once, to find damage now instead of in the middle of a training. It
+stores an image's bytes unchanged. It puts the files of a folder into a fixed random order, which
+mixes the classes. If the command stops early, the same command resumes at the first incomplete
+shard. `shard_index` describes the files.
 """
 
 from absl import flags
@@ -35,8 +35,8 @@ def main(argv: list[str]) -> None:
 
   Raises:
     SettingError: a flag is missing or wrong.
-    InputError: the source cannot be read, or an image is damaged.
-    OutputError: the folder cannot be written.
+    InputError: the source or an image is damaged.
+    OutputError: writing to the folder failed.
   """
   del argv
   for flag in (_SOURCE, _OUTPUT):
@@ -44,7 +44,7 @@ def main(argv: list[str]) -> None:
       raise errors.SettingError(
         f"No --{flag.name}. Try: --source=folder:/photos/birds --output=/data/birds --shards=8"
       )
-  # Imports TensorFlow, which takes seconds: only after the flags were checked.
+  # Imports TensorFlow, which takes seconds: check the flags first.
   from . import shard_writer
 
   shard_writer.write(

@@ -1,14 +1,14 @@
-"""Writes the vocabulary of texts, which `text_lines.input_fn` takes.
+"""Writes the vocabulary of texts, for `text_lines.input_fn`.
 
   python -m input_pipelines.make_vocabulary --input=train.tsv --output=vocabulary.txt
   python -m input_pipelines.make_vocabulary --input='reviews-*.jsonl' --text_key=review --size=8000
 
 Outside of a clone the command is `python -m octet_trainer.input_pipelines.make_vocabulary`.
 
-The words are those of `text_lines`: in lower case, split at white space, each punctuation mark a
-word of its own. The file has one word in each line, the most frequent first, and words that are
-equally frequent in the order of the alphabet. Give the files of the training set alone: what the
-test has must not be known to the training.
+`text_lines` defines the words: in lower case, split at white space, with each punctuation mark as a
+word. The file has one word in each line: the most frequent first, equally frequent ones in
+alphabetical order. Give only files of the training set: the training must not know the test's
+words.
 """
 
 from absl import flags
@@ -32,13 +32,13 @@ def main(argv: list[str]) -> None:
 
   Raises:
     SettingError: a flag is missing.
-    InputError: a file cannot be read, or no word is frequent enough.
-    OutputError: the vocabulary cannot be written.
+    InputError: reading a file failed, or no word is frequent enough.
+    OutputError: writing the vocabulary failed.
   """
   del argv
   if not _INPUT.value:
     raise errors.SettingError("No --input. Try: --input=train.tsv --output=vocabulary.txt")
-  # Imports TensorFlow, which takes seconds: only after the flags were checked.
+  # Imports TensorFlow, which takes seconds: check the flags first.
   from . import vocabulary
 
   counted = vocabulary.count_words(_INPUT.value, _TEXT_KEY.value)

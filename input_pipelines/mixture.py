@@ -1,4 +1,4 @@
-"""Mixes several data sets: so many examples of each, in a fixed pattern.
+"""Mixes several data sets in a fixed pattern, with given shares.
 
     run.train_input_fn = @mixture.input_fn
     mixture.input_fn.parts = [@own/image_folder.input_fn, @public/tfds_images.input_fn]
@@ -6,10 +6,9 @@
     image_folder.input_fn.training = True
     tfds_images.input_fn.training = True
 
-The pattern says which set the example at each place of the training comes from. It spreads the sets
-evenly and repeats, so the number of examples that each set has given by a step follows from the
-step. A training that resumes begins each set at its own place, and batches are the same on any
-number of cores.
+The pattern selects the set for each place of the training. The sets are spread evenly and the
+pattern repeats, so the step determines each set's number of examples so far. A resumed training
+starts each set at its own place, and batches are the same on any number of cores.
 """
 
 import inspect
@@ -26,7 +25,7 @@ from trainer import errors
 
 from . import hosts
 
-_PERIOD = 1000  # examples after which the pattern repeats
+_PERIOD = 1000  # examples in one pattern
 
 
 @gin.configurable
@@ -41,11 +40,11 @@ def input_fn(
   """Mixes the batches of input_fns, for training.
 
   Args:
-    params: dict with "batch_size"; the parts get it, too.
-    parts: input_fns of endless batches of the same form, which depend on the place of an example in
-      the training and not on the size of a batch. All that are shipped do.
-    weights: for each part, at least 0, its share of the examples. Only the ratios count. They are
-      kept to the thousandth, and a part of a weight above 0 has one of 1,000 examples at least.
+    params: dict with "batch_size"; the parts get it too.
+    parts: input_fns of endless batches of the same form. A batch must depend on the examples' place
+      in the training, not on the batch size. All shipped input_fns do.
+    weights: for each part, at least 0, its share of the examples. Only the ratios count. Shares are
+      rounded to thousandths; a weight above 0 gets one of 1,000 examples at least.
     input_context: None for one host.
     start: number of examples that all hosts together have seen; the framework sets it.
 
@@ -64,7 +63,7 @@ def input_fn(
   numbers: dict[int, int] = {}
   for number, part in enumerate(parts):
     own = pattern == number
-    if not own.any():  # a part of weight 0 is never read
+    if not own.any():  # never reads a part of weight 0
       continue
     numbers[number] = len(datasets)
     periods, rest = divmod(seen, _PERIOD)
@@ -97,12 +96,12 @@ def _pattern(weights, parts):
     )
   shares = np.asarray(weights, np.float64) / sum(weights)
   counts = np.where(shares > 0, np.maximum(np.floor(shares * _PERIOD), 1), 0)
-  # The places that are left, or too many, go to the parts that are furthest from their shares.
+  # Remaining or surplus places go to the parts furthest from their shares.
   while counts.sum() != _PERIOD:
     step = np.sign(_PERIOD - counts.sum())
     missing = step * (shares * _PERIOD - counts)
     counts[np.argmax(np.where((shares > 0) & (counts + step >= 1), missing, -np.inf))] += step
-  # Example i of a part that has n of them belongs to the place (i + 0.5) / n of the period.
+  # Example i of n of a part belongs at the place (i + 0.5) / n of the period.
   wanted = np.concatenate([(np.arange(n) + 0.5) / n for n in counts.astype(int) if n])
   owners = np.repeat(np.arange(len(parts)), counts.astype(int))
   return owners[np.argsort(wanted, kind="stable")]

@@ -1,8 +1,8 @@
-"""RandAugment: each image goes through a few operations that are drawn for it.
+"""RandAugment: draws a few operations for each image.
 
 E. Cubuk et al., "RandAugment: Practical automated data augmentation with a reduced search space"
-(2020). The fourteen operations and what a magnitude from 0 to 30 means are the usual ones, as
-torchvision has them; what has a direction goes in either of the two.
+(2020). The fourteen operations, and the meaning of a magnitude from 0 to 30, are the usual ones, as
+in torchvision; operations with a direction draw one of the two.
 
 Images of a batch that drew the same operation go through it together. No result depends on the rest
 of the batch: sums over an image are sums of integers, and the angles are constants.
@@ -16,9 +16,9 @@ import tensorflow as tf
 from . import randomness
 
 LARGEST = 30.0  # magnitude
-_GREY = 128.0  # what lies beside an image that is turned, sheared or moved
+_GREY = 128.0  # fills the space beside a turned, sheared or moved image
 GREY_WEIGHTS = (0.299, 0.587, 0.114)  # of red, green and blue: ITU-R BT.601
-# The longest way that an image moves, as a share of its side: 150 of 331 pixels in the article.
+# The longest move of an image, as a share of its side: 150 of 331 pixels in the article.
 _LONGEST_WAY = 150 / 331
 
 # (uint8 [n, h, w, c], signs: float32 [n] of -1 and 1, strength in 0..1) → uint8 [n, h, w, c]
@@ -33,8 +33,8 @@ def apply(
   Args:
     images: uint8 [b, h, w, c].
     draw: draws the random numbers.
-    operations: how many each image goes through, one after the other.
-    magnitude: of each of them, from 0 to LARGEST.
+    operations: number of operations on each image, one after the other.
+    magnitude: the operations' magnitude, from 0 to LARGEST.
 
   Returns:
     uint8 [b, h, w, c].
@@ -85,7 +85,7 @@ def _rotate(images, signs, strength):
 def _transformed(images, xx=1.0, xy=0.0, x=0.0, yx=0.0, yy=1.0, y=0.0):
   """Takes each pixel from the place (xx·column + xy·row + x, yx·column + yy·row + y).
 
-  Places are counted from the middle of the image.
+  The middle of the image is the origin.
   """
   count, height, width = tf.shape(images)[0], images.shape[1], images.shape[2]
   row, column = (height - 1) / 2, (width - 1) / 2
@@ -121,7 +121,7 @@ def _contrast(images, signs, strength):
 
 
 def _sharpness(images, signs, strength):
-  """Blends with an image in which each pixel is a mean: 5 times itself and its 8 neighbours."""
+  """Blends with an image of means over 5 times the pixel and its 8 neighbours."""
   pixels = tf.cast(images, tf.int32)
   row = pixels[:, :-2] + pixels[:, 1:-1] + pixels[:, 2:]
   around = row[:, :, :-2] + row[:, :, 1:-1] + row[:, :, 2:]
@@ -177,14 +177,14 @@ def _equalize(images, signs, strength):
   del signs, strength
   count, channels = tf.shape(images)[0], images.shape[3]
   histograms = count * channels
-  # The values of histogram i are numbered from 256·i on, so that one count makes all of them.
+  # The values of histogram i start at 256·i, so one count makes all histograms.
   first = tf.reshape(tf.range(histograms) * 256, [count, 1, 1, channels])
   places = tf.cast(images, tf.int32) + first
   counts = tf.reshape(
     tf.math.bincount(tf.reshape(places, [-1]), minlength=histograms * 256), [histograms, 256]
   )
   total = images.shape[1] * images.shape[2]
-  # All but the pixels of the highest value that there is.
+  # All but the pixels of the image's highest value.
   highest = 255 - tf.argmax(tf.reverse(counts > 0, [1]), 1, tf.int32)
   step = (total - tf.gather(counts, highest, batch_dims=1)) // 255
   below = tf.cumsum(counts, 1, exclusive=True)

@@ -4,7 +4,8 @@
     random_inputs.input_fn.features = {"image": ((32, 32, 3), "float32")}
     random_inputs.input_fn.classes = 10
 
-A few batches are made at the beginning and then repeated, so the host has almost no work.
+The input_fn makes a few batches at the beginning and then repeats them, so the host has almost no
+work.
 """
 
 from collections.abc import Mapping

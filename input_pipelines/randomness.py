@@ -1,4 +1,4 @@
-"""Random numbers for augmentation, which depend only on the run's seed, the epoch and the example.
+"""Random numbers for augmentation, a function of the run's seed, the epoch and the example.
 
     draw = Draws(base_seed(), epochs, examples)       # inside a map over batches
     flip = draw(1)[:, 0] < 0.5                         # one number for each example of the batch
@@ -37,7 +37,7 @@ class Draws:
     of_seed = _mix(tf.cast(seed, tf.uint64) + _constant(_GOLDEN))
     state = _mix(of_seed ^ tf.cast(epochs, tf.uint64))
     self._state = _mix(state ^ tf.cast(examples, tf.uint64))
-    # Not that of epoch 0: the number of an example would say what its first epoch draws.
+    # Not epoch 0's seed: an example's number would then reveal its draws in the first epoch.
     self._of_example = _mix(_mix(of_seed + _constant(_GOLDEN)) ^ tf.cast(examples, tf.uint64))
     self._epochs = epochs
     self._drawn = 0

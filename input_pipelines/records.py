@@ -18,10 +18,10 @@ from trainer import errors
 
 from . import hosts, randomness
 
-FRAME = 16  # bytes of a frame that are not data
-_CHUNK = 128  # the most records that are parsed in one call
+FRAME = 16  # bytes of a frame besides data
+_CHUNK = 128  # the most records to parse in one call
 _CHUNK_BYTES = 1 << 20  # about the most bytes of these records
-# Records that are parsed in one call if their number in the file, and so their size, is unknown.
+# Records in one parse call if their number in the file, and so their size, is unknown.
 _CHUNK_UNKNOWN = 32
 _OPEN_FILES = 16  # fixed, because the order of the records depends on it
 _READ_BUFFER = 1 << 20
@@ -36,7 +36,7 @@ class Segment:
     index: number of the file in the set, the same on every host.
     skip: number of records before the first.
     take: number of records; -1 for all up to the end of the file.
-    ends_file: whether the file is known to end after these records.
+    ends_file: whether the file must end after these records.
   """
 
   path: str
@@ -50,7 +50,7 @@ def part(segments: Sequence[Segment], index: int, parts: int) -> list[Segment]:
   """Returns the segments of one part, an even range of all records.
 
   Args:
-    segments: all of them must know their number of records (take).
+    segments: all must know their number of records (take).
     index: of the part.
     parts: number of parts.
   """
@@ -70,7 +70,7 @@ def part(segments: Sequence[Segment], index: int, parts: int) -> list[Segment]:
 
 
 def record_namer(segments: Sequence[Segment]) -> Callable[[int], str]:
-  """Returns a function that names the record at a position of a stream that is not for training."""
+  """Returns a function that names the record at a position of a stream not for training."""
 
   def name(position):
     for segment in segments:
@@ -100,12 +100,12 @@ def stream(
       records (string [n]) to a tuple of nests of tensors [n, ...].
     training: True shuffles files and records and repeats without end. False gives each record once,
       in the order of the files.
-    shuffle_buffer: number of records from which the next is chosen.
-    compression: "" or "GZIP". Damage in a compressed file is found, but its place is not known.
+    shuffle_buffer: number of records to choose the next one from.
+    compression: "" or "GZIP". The reader finds damage in a compressed file, but not its place.
     element_shard: (index, count) to keep only every count-th record, for hosts that share files
       with unknown numbers of records.
     start: training: number of records to skip, since the training has seen them. If all segments
-      know their numbers of records, whole epochs are skipped without reading them.
+      know their numbers of records, skips whole epochs without reading.
 
   Returns:
     The dataset. position counts the elements over all epochs; id (int64) identifies a record.
@@ -113,8 +113,8 @@ def stream(
     order depends on the seed of tf.random.set_seed.
 
   Raises:
-    InputError: there is no record, so that training would never end an epoch, or a file cannot be
-      read.
+    InputError: there is no record, so a training would never end an epoch, or reading a file
+      failed.
   """
   sizes = [_size(segment.path) for segment in segments]
   if not segments or (training and not _has_record(segments, compression, element_shard)):
@@ -162,7 +162,7 @@ def stream(
   records = (
     tf.data.Dataset.range(epochs, tf.int64.max).flat_map(one_epoch).skip(passed).enumerate(start)
   )
-  # tf.data cannot see that it is infinite, because flat_map hides that.
+  # tf.data cannot see that the dataset is infinite, because flat_map hides it.
   return records.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 
 
@@ -176,7 +176,7 @@ def _size(path):
 
 
 def _has_record(segments, compression, element_shard):
-  """Whether there is a record for this host; files are read if no segment knows its number."""
+  """Returns whether this host has a record; reads files if no segment knows its number."""
   if element_shard is None and any(segment.take > 0 for segment in segments):
     return True
   first = 0 if element_shard is None else element_shard[0]
@@ -211,7 +211,7 @@ def _read(path, index, skip, take, ends_file, size, parse, compression):
     tf.constant(_CHUNK_UNKNOWN, tf.int64),
     tf.clip_by_value(_CHUNK_BYTES * wanted // tf.maximum(size, 1), 1, _CHUNK),
   )
-  # An empty last chunk, at which parse_chunk checks that all bytes were read.
+  # An empty last chunk, at which parse_chunk checks that it has read all bytes.
   end = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
   chunks = records.take(wanted).batch(chunk_size).concatenate(end)
   start = tf.zeros([], tf.int64), tf.zeros([], tf.int64)

@@ -40,7 +40,7 @@ class ShardIndex:
 
   @property
   def is_complete(self) -> bool:
-    """Whether all shards are written."""
+    """Whether all shards are complete."""
     return None not in self.shards
 
 
@@ -101,10 +101,10 @@ def verify(folder: str, shards: Sequence[Mapping[str, Any]], how: str) -> None:
   Args:
     folder: of the shards.
     shards: the entries.
-    how: "size", "full" (which reads all shards) or "off".
+    how: "size", "full" (reads all shards) or "off".
 
   Raises:
-    SettingError: how is none of these.
+    SettingError: how has another value.
     InputError: a shard is missing or differs; the message names it.
   """
   if how not in VERIFY:

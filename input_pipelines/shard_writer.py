@@ -24,7 +24,7 @@ _TFDS = re.compile(r"(?P<name>[^:]*(:\d[\d.*]*)?)(:(?P<split>.*))?")
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-  """A set of images that is written.
+  """A set of images to write.
 
   Attributes:
     name: "tfds:cifar10:train", "folder:/photos/birds".
@@ -41,7 +41,7 @@ def parse_source(text: str, data_dir: str | None = None, channels: int = 3) -> I
   """Finds the set that `tfds:NAME[:SPLIT]` or `folder:PATH` describes.
 
   Args:
-    text: one of these.
+    text: such a description.
     data_dir: the folder of TensorFlow Datasets; None for its default.
     channels: of the images in a folder: 3, or 1 for grey.
 
@@ -71,11 +71,11 @@ def parse_source(text: str, data_dir: str | None = None, channels: int = 3) -> I
 
 
 def write(source: Input, output: str, shards: int) -> shard_index.ShardIndex:
-  """Writes the shards that do not exist yet.
+  """Writes the missing shards.
 
   Args:
     source: the images.
-    output: the folder, which is created if needed.
+    output: the folder; created if needed.
     shards: number of files.
 
   Returns:
@@ -83,8 +83,8 @@ def write(source: Input, output: str, shards: int) -> shard_index.ShardIndex:
 
   Raises:
     SettingError: there are fewer images than shards, or the folder has shards of another set.
-    InputError: an image cannot be decoded; the message names it.
-    OutputError: the folder cannot be written.
+    InputError: an image is damaged; the message names it.
+    OutputError: writing to the folder failed.
   """
   whole: Any = source.part(0, 1)
   if shards > whole.count:
@@ -126,7 +126,7 @@ def write(source: Input, output: str, shards: int) -> shard_index.ShardIndex:
 
 
 def _written_before(output, index):
-  """Returns the entries of the complete shards in a folder, and None for the others."""
+  """Returns the entries of a folder's complete shards, None for each other shard."""
   before = shard_index.read(output)
   if before is None:
     return index.shards
@@ -158,7 +158,7 @@ def _write_shard(source, path):
   """Writes a shard; returns the number of its examples."""
 
   def check(features, label):
-    # Without the shape, TensorFlow would not decode the image, and damage would not be found.
+    # Without the shape, TensorFlow would not decode the image, and would not find damage.
     return (
       features["image"],
       label,

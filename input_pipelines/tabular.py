@@ -19,9 +19,9 @@ The schema names the columns to read, in any order of the file, and their kinds:
                 properties, for `multi_label.spec`
     weight      how much an example counts, a number of at least 0; at most one column
 
-Means, deviations and values come from the training set alone. A table is read into memory as a
-whole; pyarrow reads it, so that a CSV file has a first line with the names of its columns. An
-export takes the columns as they are in a table, and makes the features itself.
+Means, deviations and values come from the training set alone. pyarrow reads a whole table into
+memory. A CSV file's first line has the columns' names. An export takes the raw columns of a table,
+and makes the features itself.
 """
 
 import dataclasses
@@ -39,12 +39,12 @@ from trainer import errors
 from . import hosts, in_memory
 
 KINDS = ("number", "category", "label", "target", "tag", "weight")
-_PREDICTED = ("label", "target", "tag")  # a table has columns of one of these kinds
+_PREDICTED = ("label", "target", "tag")  # a table has columns of one such kind
 
 Table = dict[str, np.ndarray]  # column → values [n]
 Statistics = tuple[tuple[float, ...], tuple[float, ...]]  # means, standard deviations
 
-_SHOWN = 16  # rows with which an export is checked
+_SHOWN = 16  # rows that check an export
 
 
 @gin.configurable
@@ -65,23 +65,23 @@ def input_fn(
     params: dict with "batch_size".
     path: file, local or gs://, that ends in .csv or .parquet.
     training_path: the file of the training set.
-    schema: column → kind, see the module. One column is the label, or some are targets, or tags.
-    classes: names of the classes; a label is the place of its name in this list. None if the labels
-      are integers.
+    schema: column → kind, see the module. There is one label, or some targets, or some tags.
+    classes: names of the classes; a label is the place of its name in this list. None for integer
+      labels.
     training: whether to shuffle and repeat without end.
     input_context: None for one host. Each host reads an even range of the rows.
     start: number of examples that all hosts together have seen; the framework sets it.
 
   Returns:
     A dataset of ({"numbers": float32 [b, n], "categories": int32 [b, m]}, labels), and weights
-    float32 [b] where there is a column of them. Labels are int32 [b] of a label, float32 [b] of a
-    target, [b, k] of several, and int32 [b, k] of tags. The columns are in the order of the schema.
-    Without a column of a kind there is no such feature.
+    float32 [b] if the schema has a weight. Labels are int32 [b] for a label, float32 [b] for a
+    target, [b, k] for several targets, and int32 [b, k] for tags. The columns are in the order of
+    the schema. Without a column of a kind there is no such feature.
 
   Raises:
     SettingError: the schema cannot work.
-    InputError: a file cannot be read, has no such column, or has a value that does not fit; the
-      message names file, column and row.
+    InputError: reading a file failed, a column is missing, or a value does not fit; the message
+      names file, column and row.
   """
   columns = _columns(schema)
   encoder = _encoder(training_path, columns)
@@ -140,11 +140,11 @@ def target_statistics(training_path: str, schema: Mapping[str, str]) -> Statisti
 
 @dataclasses.dataclass(frozen=True)
 class Encoder:
-  """Makes features of the columns of a table.
+  """Makes features from the columns of a table.
 
   Attributes:
     statistics: column of numbers → (mean, standard deviation).
-    vocabularies: column of categories → its values, whose ids are 1, 2, ...
+    vocabularies: column of categories → its values, with the ids 1, 2, ...
   """
 
   statistics: Mapping[str, tuple[float, float]]
@@ -160,10 +160,10 @@ class Encoder:
       table: the training set.
       numbers: the columns of numbers.
       categories: the columns of categories.
-      source: where the table comes from, for messages.
+      source: the table's origin, for messages.
 
     Raises:
-      InputError: a column has a value that is no number, or has none at all.
+      InputError: a column of numbers has a value that is no number, or no number at all.
     """
     statistics = {}
     for column in numbers:
@@ -184,17 +184,17 @@ class Encoder:
     return tuple(len(values) + 1 for values in self.vocabularies.values())
 
   def columns(self, table: Table, source: str = "table") -> Table:
-    """Returns the columns that features are made of, as an export takes them.
+    """Returns the columns behind the features, in the form for an export.
 
     Args:
       table: has the columns of the training set.
-      source: where it comes from, for messages.
+      source: the table's origin, for messages.
 
     Returns:
-      Column → float64 [n], NaN where a number is missing; or texts [n], "" where one is missing.
+      Column → float64 [n], NaN for a missing number; or texts [n], "" for a missing text.
 
     Raises:
-      InputError: a value of a column of numbers is none.
+      InputError: a column of numbers has another value.
     """
     numbers = {column: _numbers(table, column, source) for column in self.statistics}
     texts = {column: np.array(_texts(table[column]), object) for column in self.vocabularies}
@@ -204,7 +204,7 @@ class Encoder:
     """Makes the features of a table's rows; for Args and Raises see `columns`.
 
     Returns:
-      "numbers" (float32 [n, columns]) and "categories" (int32 [n, columns]), where there are such
+      "numbers" (float32 [n, columns]) and "categories" (int32 [n, columns]), if there are such
       columns.
     """
     with tf.device("CPU"):
@@ -230,7 +230,7 @@ class Encoder:
     return found
 
   def mark(self, dataset: tf.data.Dataset, table: Table, source: str = "table") -> tf.data.Dataset:
-    """Notes that the features of a dataset are made of columns, see `trainer.mark_raw`.
+    """Records the columns behind a dataset's features, see `trainer.mark_raw`.
 
     Args:
       dataset: has the features of rows of the table.
@@ -268,14 +268,14 @@ def read(path: str, columns: tuple[str, ...], texts: tuple[str, ...] = ()) -> Ta
   Args:
     path: see `input_fn`.
     columns: their names.
-    texts: the columns that a CSV file has as texts: 007 is not 7 there. The types of others are
-      those that all their values fit.
+    texts: the columns to read as texts from a CSV file: 007 is not 7 there. Other columns have the
+      type that fits all their values.
 
   Returns:
-    Column → array [n] as pyarrow converts it; a missing number is NaN, another value None.
+    Column → array [n] from pyarrow; a missing number is NaN, another missing value None.
 
   Raises:
-    InputError: the file cannot be read, has no rows or not all of the columns.
+    InputError: reading the file failed, it has no rows, or a column is missing.
   """
   if not path.endswith((".csv", ".parquet")):
     raise errors.InputError(f"{path}: expected a name that ends in .csv or .parquet.")
@@ -332,7 +332,7 @@ def _columns(schema):
 
 
 def _predicted(table, columns, classes, path):
-  """Returns what the columns of the label, of targets or of tags say, see `input_fn`."""
+  """Returns the values of the label, targets or tags, see `input_fn`."""
   if columns["target"]:
     targets = _targets(table, columns["target"], path).astype(np.float32)
     return targets[:, 0] if len(columns["target"]) == 1 else targets
@@ -342,7 +342,7 @@ def _predicted(table, columns, classes, path):
 
 
 def _targets(table, columns, path):
-  """Returns the targets, float64 [n, columns]; each must be known."""
+  """Returns the targets, float64 [n, columns], without missing values."""
   targets = np.stack([_numbers(table, column, path) for column in columns], -1)
   for row, place in np.argwhere(~np.isfinite(targets))[:1]:
     raise errors.InputError(
@@ -381,7 +381,7 @@ def _labels(table, column, classes, path):
 
 
 def _weights(table, columns, source):
-  """Returns the weights of the rows, or None without a column of them."""
+  """Returns the rows' weights, or None without a weight column."""
   for column in columns:
     weights = _numbers(table, column, source)
     wrong = np.flatnonzero(~((weights >= 0) & np.isfinite(weights)))
@@ -411,9 +411,9 @@ def _numbers(table, column, source):
 
 
 def _texts(values):
-  """Returns the values of a column as texts; "" stands for a missing one.
+  """Returns the values of a column as texts, "" for a missing value.
 
-  An integer column that has missing values is one of floats: 3.0 and 3 are the same category.
+  An integer column with missing values becomes a column of floats: 3.0 and 3 are the same category.
   """
   if values.dtype.kind == "f":
     return [

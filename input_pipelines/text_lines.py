@@ -7,11 +7,11 @@
     train/text_lines.input_fn.training = True
 
 The ending of a file gives its format: .csv and .tsv have a first line with the names of the
-columns, .jsonl has an object in each line. Text is converted to lower case and split at white
-space; each punctuation mark is a word. The vocabulary, which `python -m
-input_pipelines.make_vocabulary` writes, has one word in each line. The word in line n
-has id n, an unknown word has the id after the last one, and 0 is padding. Texts are cut or padded
-to `length` words. An export takes texts as they are, and has the vocabulary in it.
+columns, .jsonl has an object in each line. The reader converts text to lower case and splits it at
+white space; each punctuation mark is a word. The vocabulary, from
+`python -m input_pipelines.make_vocabulary`, has one word in each line. The word in line n has id n,
+an unknown word has the id after the last one, and 0 is padding. Each text is cut or padded to
+`length` words. An export takes raw texts, and contains the vocabulary.
 """
 
 import csv
@@ -58,8 +58,8 @@ def input_fn(
     training: whether to shuffle and repeat without end.
     text_key: column or key of the text.
     label_key: column or key of the label.
-    classes: names of the classes; a label is the place of its name in this list. None if the labels
-      are integers.
+    classes: names of the classes; a label is the place of its name in this list. None for integer
+      labels.
     input_context: None for one host. Each host reads an even range of the lines.
     start: number of examples that all hosts together have seen; the framework sets it.
 
@@ -67,7 +67,7 @@ def input_fn(
     A dataset of ({"tokens": int32 [b, length]}, labels int32 [b]).
 
   Raises:
-    InputError: a file cannot be read, or a line has no text or no label; the message names file and
+    InputError: reading a file failed, or a line has no text or no label; the message names file and
       line.
   """
   texts, labels = load(path, text_key, label_key, None if classes is None else tuple(classes))
@@ -91,7 +91,7 @@ def load_vocabulary(path: str) -> tuple[str, ...]:
   """Reads the words of a vocabulary file, in order.
 
   Raises:
-    InputError: the file cannot be read, is empty, or has a word twice.
+    InputError: reading the file failed, it is empty, or a word occurs twice.
   """
   try:
     with tf.io.gfile.GFile(path) as file:
@@ -181,7 +181,7 @@ def load(
 
 
 def texts(path: str, text_key: str) -> Iterator[str]:
-  """Yields the texts of files, whose lines need no label; for Args and Raises see `input_fn`."""
+  """Yields the texts of files. Lines need no label. For Args and Raises see `input_fn`."""
   for file in _files(path):
     for number, row in _rows(file):
       if not isinstance(row, dict) or not isinstance(row.get(text_key), str):
@@ -190,7 +190,7 @@ def texts(path: str, text_key: str) -> Iterator[str]:
 
 
 def _files(path):
-  # A name with brackets in it is a file first, and a pattern only if there is no such file.
+  # A name with brackets means a file first, and a pattern only without such a file.
   paths = [path] if tf.io.gfile.exists(path) else sorted(tf.io.gfile.glob(path))
   if not paths:
     raise errors.InputError(f"There is no file {path} (text_lines.input_fn.path).")

@@ -5,8 +5,8 @@
     train/tf_flowers.input_fn.split = "train"
     train/tf_flowers.input_fn.training = True
 
-The set has one split. Here the first 85 % of the records are "train" (3,120 photos) and the others
-are "validation" (550). The records are in random order, so both have the classes in about the same
+The set has one split. Here the first 85 % of the records are "train" (3,120 photos) and the rest
+"validation" (550). The records are in random order, so both have the classes in about the same
 proportions.
 
 Source: The TensorFlow Team, "Flowers", 2019; each photo has its own Creative Commons licence.

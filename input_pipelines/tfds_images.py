@@ -6,9 +6,9 @@
     train/tfds_images.input_fn.split = "train[:90%]"
     train/tfds_images.input_fn.training = True
 
-The prepared files of a set are read by `records`, not by TFDS, so that all TFRecord files are
-shuffled, divided among hosts and checked for damage in the same way. Each host reads an even range
-of the split.
+`records` reads the prepared files of a set instead of TFDS, so that Octet shuffles all TFRecord
+files, divides them among hosts and checks them for damage in the same way. Each host reads an even
+range of the split.
 """
 
 import base64
@@ -74,7 +74,7 @@ def input_fn(
 
   Raises:
     SettingError: there is no such set or split, or it does not have labelled images.
-    InputError: the set is not in data_dir and cannot be downloaded.
+    InputError: data_dir lacks the set, and the download failed.
   """
   return image_pipeline.batches(
     source(name, split, data_dir, download, input_context),
@@ -99,7 +99,7 @@ def source(
   input_context: tf.distribute.InputContext | None = None,
   gin_name: str = "tfds_images.input_fn",
 ) -> labelled_images.Source:
-  """Makes the source of a split, or of this host's part of it.
+  """Makes the source of a split, or of this host's part.
 
   Args:
     name: see `input_fn`.
@@ -148,7 +148,7 @@ def source(
 
 @functools.lru_cache(maxsize=16)  # each evaluation of a run calls its input_fn again
 def prepared_builder(name: str, data_dir: str | None, download: bool, gin_name: str) -> Any:
-  """Returns the TFDS builder of a set, whose files exist; for Args and Raises see `source`."""
+  """Returns the TFDS builder of a set with existing files; for Args and Raises see `source`."""
   import tensorflow_datasets as tfds
 
   if re.match(r"[\w-]+:[A-Za-z_]", name):  # after a colon, a version begins with a number
@@ -174,7 +174,7 @@ def prepared_builder(name: str, data_dir: str | None, download: bool, gin_name: 
     logging.info("Downloading %s (%.0f MiB) to %s.", name, size / 2**20, builder.data_path)
     try:
       builder.download_and_prepare()
-    except Exception as error:  # each set has its own code, which may raise anything
+    except Exception as error:  # each set's own code may raise anything
       raise errors.InputError(
         f"{name} is not in {builder.data_path} and could not be downloaded "
         f"({type(error).__name__}: {_first_line(error)}). "
@@ -187,12 +187,12 @@ def prepared_builder(name: str, data_dir: str | None, download: bool, gin_name: 
   return builder
 
 
-# Seconds in which a machine must answer. Without a network, TensorFlow Datasets itself tries each
-# address ten times, which takes 200 s and prints a warning each time.
+# Seconds for a machine to answer. Without a network, TensorFlow Datasets tries each address ten
+# times, which takes 200 s and prints a warning each time.
 _CONNECT_SECONDS = 10.0
 
-# TensorFlow Datasets takes many sets from its bucket, already prepared. Such a set needs no machine
-# of its own.
+# TensorFlow Datasets takes many sets from its bucket, already prepared. Such a set does not need
+# its original machine.
 _BUCKETS = ("storage.googleapis.com", 443)
 
 
@@ -215,7 +215,7 @@ def _check_reachable(builder, gin_name):
 
 
 def _is_downloaded(builder, address):
-  """Returns whether TFDS has downloaded a file before, which it then takes from its folder."""
+  """Returns whether TFDS has downloaded a file before, and would reuse it."""
   root = builder.data_path.parents[builder.info.full_name.count("/")]
   # TFDS ends the name of a downloaded file with its checksum.
   checksum = bytes.fromhex(builder.url_infos[address].checksum)
@@ -224,7 +224,7 @@ def _is_downloaded(builder, address):
 
 
 def _connection_error(address):
-  """Returns why a machine cannot be reached, None if it can."""
+  """Returns why a machine is unreachable, None if it answers."""
   try:
     socket.create_connection(address, timeout=_CONNECT_SECONDS).close()
   except OSError as error:

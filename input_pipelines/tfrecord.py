@@ -9,7 +9,7 @@
     tfrecord.input_fn.features = {"signal": ((128, 3), "float32"), "label": ((), "int64")}
 
 Hosts read different files if there are enough. Otherwise each host reads an even range of the
-records; if the files' numbers of records are not known, it reads every n-th record.
+records, or every n-th record if the files' numbers of records are unknown.
 """
 
 import os
@@ -55,10 +55,10 @@ def input_fn(
   Args:
     params: dict with "batch_size".
     path: a folder or a glob.
-    features: name → (shape, dtype), or "image" for an encoded image; None to take them from
-      shards.json. int32 and uint32 are cast from int64. Other dtypes than these, float32, int64 and
-      string are decoded from raw bytes.
-    label_key: name of the feature that is the label; None if there is none.
+    features: name → (shape, dtype), or "image" for an encoded image; None to read them from
+      shards.json. int32 and uint32 come from a cast of int64. Dtypes other than these, float32,
+      int64 and string come from raw bytes.
+    label_key: name of the label's feature; None for no label.
     training: whether to shuffle, augment and repeat.
     image_size: see `image_pipeline.batches`; this and the next five are for sets with an image.
     crop: see `image_pipeline.batches`.
@@ -66,16 +66,16 @@ def input_fn(
     mix: see `image_pipeline.batches`.
     standardise: see `image_pipeline.batches`.
     cache: see `image_pipeline.batches`.
-    shuffle_buffer: number of records from which the next is chosen.
-    verify: how files are compared with shards.json before they are read: "size", "full" or "off".
+    shuffle_buffer: number of records to choose the next one from.
+    verify: the comparison of files with shards.json before reading: "size", "full" or "off".
     on_damage: "raise" raises an error that names file and byte of a damaged record. "skip" reads
-      all files once at the beginning, leaves damaged records out, and logs how many there are.
+      all files once at the beginning, drops damaged records, and logs their number.
     compression: "" or "GZIP".
     input_context: None for one host.
     start: number of examples that all hosts together have seen; the framework sets it.
 
   Returns:
-    A dataset of (features, label), or of features if there is no label. An image is always named
+    A dataset of (features, label), or of features if there is no label. The image's name is always
     "image": float32 [b, h, w, c].
 
   Raises:
@@ -169,7 +169,7 @@ def _files(path, verify):
     shard for shard in index.shards if paths is None or os.path.join(folder, shard["file"]) in paths
   ]
   if paths is not None and len(shards) < len(paths):
-    return paths, None, None  # the glob also matches files that are not in the index
+    return paths, None, None  # the glob may match files outside of the index
   shard_index.verify(folder, shards, verify)
   return (
     [os.path.join(folder, shard["file"]) for shard in shards],
@@ -179,7 +179,7 @@ def _files(path, verify):
 
 
 def _records_in(folder):
-  # The folder's name is no pattern, also with a star or brackets in it.
+  # Not a glob of the folder: its name may have a star or brackets.
   names = sorted(tf.io.gfile.listdir(folder))
   return [os.path.join(folder, name) for name in names if ".tfrecord" in name]
 

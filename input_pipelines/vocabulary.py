@@ -14,7 +14,7 @@ from trainer import errors
 
 from . import text_lines
 
-_CHUNK = 1024  # texts that are split in one call
+_CHUNK = 1024  # texts to split in one call
 
 
 def count_words(paths: Sequence[str], text_key: str = "text") -> collections.Counter[str]:
@@ -25,7 +25,7 @@ def count_words(paths: Sequence[str], text_key: str = "text") -> collections.Cou
     text_key: column or key of the text.
 
   Raises:
-    InputError: a file cannot be read, or a line has no text.
+    InputError: reading a file failed, or a line has no text.
   """
   counted: collections.Counter[str] = collections.Counter()
   texts = itertools.chain.from_iterable(text_lines.texts(path, text_key) for path in paths)
@@ -38,12 +38,12 @@ def count_words(paths: Sequence[str], text_key: str = "text") -> collections.Cou
 def most_frequent(
   counted: collections.Counter[str], size: int, min_count: int = 1
 ) -> tuple[str, ...]:
-  """Returns the words that are there most often.
+  """Returns the most frequent words.
 
   Args:
-    counted: word → how often it is there.
+    counted: word → its number of occurrences.
     size: the most words to return.
-    min_count: how often a word must be there.
+    min_count: the least number of occurrences.
   """
   ordered = sorted(counted, key=lambda word: (-counted[word], word))
   return tuple(word for word in ordered[:size] if counted[word] >= min_count)
@@ -53,7 +53,7 @@ def write(path: str, words: Sequence[str]) -> None:
   """Writes a vocabulary, completely or not at all.
 
   Raises:
-    OutputError: it cannot be written.
+    OutputError: writing failed.
   """
   aside = f"{path}.writing"
   try:

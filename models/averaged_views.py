@@ -1,8 +1,8 @@
-"""Test-time augmentation: several views of an image, whose logits are averaged.
+"""Test-time augmentation: averages the logits of several views of an image.
 
     cifar10_cnn.model_fn.views = "mirror"
 
-Evaluation, prediction and exports then use the mean, and an image takes as long as its views.
+Evaluation, prediction and exports then use the mean, and an image takes as long as all its views.
 """
 
 from collections.abc import Callable
@@ -13,27 +13,27 @@ import tensorflow as tf
 import trainer
 from trainer import errors
 
-# "one": the image as it is. "mirror": it and its mirror image. "mirror and translate": these two,
-# and both again moved by a pixel up left and down right, at half the weight.
+# "one": the unchanged image. "mirror": the image and its mirror image. "mirror and translate":
+# these two, and both again moved by a pixel up left and down right, at half the weight.
 Views: TypeAlias = Literal["one", "mirror", "mirror and translate"]
 
 
 def logits(
   network: Callable[[tf.Tensor, bool], tf.Tensor], image: tf.Tensor, mode: str, views: Views
 ) -> tf.Tensor:
-  """Calls a network with images, or with all views of them where it does not train.
+  """Calls a network with images, or with all their views outside of training.
 
   Args:
-    network: maps images and whether it trains to logits. It is called once.
+    network: maps images and whether it trains to logits. This calls it once.
     image: [b, h, w, c].
     mode: one of trainer.ModeKeys.
-    views: which there are in evaluation, prediction and exports.
+    views: the views in evaluation, prediction and exports.
 
   Returns:
-    The logits, [b, classes]: the weighted mean of those of the views.
+    The logits, [b, classes]: the weighted mean over the views.
 
   Raises:
-    SettingError: there are no such views.
+    SettingError: views has another value.
   """
   if views not in get_args(Views):
     raise errors.SettingError(

@@ -1,11 +1,11 @@
-"""A small, fast network for CIFAR-10, which starts from whitened patches.
+"""A small, fast network for CIFAR-10 that starts from whitened patches.
 
     Conv 24 2×2, whitened → GELU
     3 × (Conv 3×3 → MaxPool 2 → BatchNorm → GELU → Conv 3×3 → BatchNorm → GELU)
     MaxPool 3 → Flatten → Dense 10 without bias → ÷ 9
 
-The network and its numbers are those of K. Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single
-GPU" (2024), arXiv:2404.00498, after D. Page, "How to Train Your ResNet" (2018).
+The network and its numbers come from K. Jordan, "94% on CIFAR-10 in 3.29 Seconds on a Single GPU"
+(2024), arXiv:2404.00498, after D. Page, "How to Train Your ResNet" (2018).
 """
 
 from collections.abc import Callable, Sequence
@@ -21,9 +21,9 @@ from trainer import errors
 
 from . import averaged_views, classification
 
-_WHITENED = 5000  # images whose patches make the first layer
+_WHITENED = 5000  # images whose patches define the first layer
 _PATCH = 2  # side of the whitened patches, in pixels
-_EPSILON = 5e-4  # added to the variances of the patches, which are of images of unit variance
+_EPSILON = 5e-4  # added to the patches' variances; the images have variance 1
 
 
 @gin.configurable
@@ -50,21 +50,21 @@ def model_fn(
     labels: see `classification.spec`.
     mode: one of trainer.ModeKeys.
     params: not used.
-    images: an input_fn of the images from whose patches the first layer is made. Its first batch,
-      of 5,000, is read when a training makes its variables.
+    images: an input_fn of images for the first layer's patches. A training reads its first batch,
+      of 5,000, when it makes its variables.
     classes: number of classes.
     filters: numbers of filters in the three blocks.
     optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
-    weight_decay: factor of half the sum of squares of the kernels and of the first layer's bias,
-      which is added to the loss.
+    weight_decay: the loss gets this times half the sum of squares of the kernels and of the first
+      layer's bias.
     bias_decay: the same for the biases of batch norm.
     views: of each image in evaluation, prediction and exports, see `averaged_views`.
     sample_weight: float32 [b], weights of the examples; the framework gives them where there are
       any.
 
   Raises:
-    SettingError: images is not given.
+    SettingError: images is missing.
   """
   del params
   if images is None:
@@ -85,15 +85,15 @@ def model_fn(
 
 
 class Network:
-  """The layers, which may be called several times.
+  """The network's layers, for several calls.
 
   Args:
-    classes: see `model_fn`, also for the others.
+    classes: see `model_fn`; also for filters and images.
     filters: the same.
     images: the same.
 
   Attributes:
-    kernels: the trained variables beside those of batch norm.
+    kernels: the trained variables outside of batch norm.
     biases: the trained variables of batch norm.
   """
 
@@ -120,7 +120,7 @@ class Network:
           norms[-1],
           keras.ops.gelu,
         ]
-    # float32 also with --precision=bfloat16, whose 8 bits are too few for the loss.
+    # float32 also with --precision=bfloat16: its 8 bits are too few for the loss.
     head = keras.layers.Dense(
       classes, use_bias=False, dtype="float32", kernel_initializer=_uniform()
     )
@@ -151,7 +151,7 @@ class Network:
 
 
 class _FixedConvolution(keras.layers.Conv2D):
-  """A convolution whose bias alone is trained."""
+  """A convolution that trains only its bias."""
 
   def call(self, inputs):
     return keras.ops.conv(inputs, keras.ops.stop_gradient(self.kernel)) + self.bias
@@ -163,7 +163,7 @@ def _uniform():
 
 
 class _Identity(keras.initializers.Initializer):
-  """Passes each channel of the input on as it is; the filters beyond those are random."""
+  """Passes each channel of the input through; further filters are random."""
 
   def __call__(self, shape, dtype=None):
     height, width, inputs, outputs = shape
@@ -175,7 +175,7 @@ class _Identity(keras.initializers.Initializer):
 
 
 class _Whitening(keras.initializers.Initializer):
-  """Filters for patches of images, whose outputs are uncorrelated and of variance 1.
+  """Filters for patches of images, with uncorrelated outputs of variance 1.
 
   Args:
     images: an input_fn of the images.

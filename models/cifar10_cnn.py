@@ -49,7 +49,7 @@ def model_fn(
     dense_dropout: share of values dropped after the hidden layer.
     optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
-    task: what is learnt: classification.spec, multi_label.spec or regression.spec.
+    task: the task: classification.spec, multi_label.spec or regression.spec.
     views: of each image in evaluation, prediction and exports, see `averaged_views`.
     sample_weight: float32 [b], weights of the examples; the framework gives them where there are
       any.
@@ -71,7 +71,7 @@ def network(
   conv_dropout: float,
   dense_dropout: float,
 ) -> tf.Tensor:
-  """Maps images [b, h, w, c] to logits (float32 [b, classes]); for the others see `model_fn`."""
+  """Maps images [b, h, w, c] to logits (float32 [b, classes]); see `model_fn`."""
   x = image
   for count, second_padding in zip(filters, ("same", "valid"), strict=True):
     x = keras.layers.BatchNormalization()(x, training=training)
@@ -82,5 +82,5 @@ def network(
   x = keras.layers.Flatten()(x)
   x = keras.layers.Dense(units, activation="relu")(x)
   x = keras.layers.Dropout(dense_dropout)(x, training=training)
-  # float32 also with --precision=bfloat16, whose 8 bits are too few for the loss.
+  # float32 also with --precision=bfloat16: its 8 bits are too few for the loss.
   return keras.layers.Dense(classes, dtype="float32")(x)

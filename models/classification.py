@@ -9,8 +9,8 @@ import tensorflow as tf
 import trainer
 from trainer import errors
 
-# What a network learns by its outputs, [b, classes]: the functions `spec` of this module, of
-# `multi_label` and of `regression`. They have the same arguments.
+# What a network learns from its outputs, [b, classes]: the functions `spec` of this module, of
+# `multi_label` and of `regression`. All three have the same arguments.
 Task = Callable[..., trainer.EstimatorSpec]
 
 
@@ -27,27 +27,25 @@ def spec(
 
   Args:
     mode: one of trainer.ModeKeys.
-    logits: float [b, ..., classes]. The loss is computed in float32, whatever the precision of the
-      network.
+    logits: float [b, ..., classes]. The loss is float32 at any precision of the network.
     labels: int [b, ...]; in training also probabilities of the classes, float [b, ..., classes], as
       `augment.mix` makes them; None to predict.
     optimizer: makes the optimizer, such as its class.
-    label_smoothing: in [0, 1), the share of a label that is spread evenly over the classes, in
-      training only. C. Szegedy et al., "Rethinking the Inception Architecture for Computer Vision"
-      (2016).
-    penalties: scalars that are added to the loss in training, such as `model.losses`.
+    label_smoothing: in [0, 1), the share of a label to spread evenly over the classes, in training
+      only. C. Szegedy et al., "Rethinking the Inception Architecture for Computer Vision" (2016).
+    penalties: scalars to add to the loss in training, such as `model.losses`.
     sample_weight: weights of the examples, [b], or of their labels; None for 1. The loss is the sum
       of weight × cross-entropy over the number of labels, not over the sum of the weights: Keras's
       "sum_over_batch_size".
 
   Returns:
     Its predictions are "class" (int32 [b, ...]), "probabilities" and "logits" (float32 [b, ...,
-    classes]). Its metrics are "accuracy" and, with weights, "weighted_accuracy", whose examples
-    count by their weights.
+    classes]). Its metrics are "accuracy" and, with weights, "weighted_accuracy", the weighted mean
+    over examples.
 
   Raises:
     SettingError: label_smoothing is out of range.
-    ModelFnError: the labels are floats, and no probabilities of these classes.
+    ModelFnError: float labels are no probabilities of these classes.
   """
   if not 0 <= label_smoothing < 1:
     raise errors.SettingError(
@@ -62,8 +60,7 @@ def spec(
       "logits": logits,
     }
     return trainer.EstimatorSpec(mode, predictions=predictions)
-  # Evaluation has neither smoothing nor penalties, so that losses of different recipes can be
-  # compared.
+  # Evaluation has neither smoothing nor penalties, so losses of different recipes are comparable.
   if mode == trainer.ModeKeys.EVAL:
     tensors = {"labels": labels, "logits": logits}
     if sample_weight is not None:

@@ -2,7 +2,7 @@
 
 The usual sizes are 128 images of 256×256×3 and 256 filters of 5×5 with stride 2, on eight replicas
 with 16 images each. `batch_parallel` runs any computation on all replicas. `model_fn` adds a small
-trained layer to the convolution, so that it can be run and measured as other models are.
+trained layer to the convolution, to run and measure it like other models.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,8 +32,8 @@ def batch_parallel(
 
   Args:
     computation: maps tensors [b, ...] to a nest of tensors [b, ...].
-    inputs: tensors [b, ...]. The batch is divided among the replicas.
-    strategy: whose replicas compute.
+    inputs: tensors [b, ...]. Each replica gets an equal part of the batch.
+    strategy: the strategy with the replicas.
 
   Returns:
     The result of `computation(*inputs)`: the parts' results, concatenated.
@@ -91,7 +91,7 @@ def model_fn(
     filter_size: height and width of a filter.
     stride: of the convolution.
     padding: "SAME" or "VALID".
-    train_filters: whether the filters are trained. If not, a step is the convolution and almost
+    train_filters: whether to train the filters. If not, a step is the convolution and almost
       nothing else; otherwise it also computes the convolution's gradient.
     classes: number of classes.
     optimizer: makes the optimizer, such as its class.

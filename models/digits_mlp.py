@@ -1,8 +1,8 @@
 """A small network that reads handwritten digits. Copy this file to start a model of your own.
 
 A model is one function, `model_fn`. The framework calls it for each mode and each core of the
-device, with the features and labels of a batch from the input_fn. It returns an EstimatorSpec with
-the predictions, the loss, the train_op and the metrics. Write it as if there were one core.
+device, with the features and labels of a batch from the input_fn. The result is an EstimatorSpec
+with the predictions, the loss, the train_op and the metrics. Write it as if there were one core.
 
     run.model_fn = @digits_mlp.model_fn        # in a gin file, after `import models.digits_mlp`
 """
@@ -26,8 +26,8 @@ def network(
     x = keras.layers.Dense(units, activation="relu")(x)
     # Dropout and batch norm do different things in training, so they must know the mode.
     x = keras.layers.Dropout(dropout)(x, training=training)
-  # With --precision=bfloat16 the layers above compute in bfloat16, which has too few digits for the
-  # loss. So the last layer always computes in float32.
+  # With --precision=bfloat16, the layers above compute in bfloat16. It has too few digits for the
+  # loss, so the last layer always computes in float32.
   return keras.layers.Dense(10, dtype="float32")(x)
 
 
@@ -54,14 +54,14 @@ def model_fn(
     hidden_units: sizes of the hidden layers.
     dropout: share of hidden units that a training step drops.
     optimizer: makes a Keras optimizer: a class; in gin `@keras.optimizers.Adam`.
-    label_smoothing: share of each label that is spread evenly over the classes.
-    sample_weight: float32 [batch], see docs/weights_of_examples.md; None where there are none.
+    label_smoothing: share of each label to spread evenly over the classes.
+    sample_weight: float32 [batch], see docs/weights_of_examples.md; None without weights.
 
   Returns:
     A trainer.EstimatorSpec.
   """
-  # 1. The network. Its layers are made at each call; the framework makes all calls share one set
-  #    of variables.
+  # 1. The network. Each call makes the layers; the framework makes all calls share one set of
+  #   variables.
   logits = network(features["image"], mode == trainer.ModeKeys.TRAIN, hidden_units, dropout)
 
   # 2. The predictions: tensors with shape [batch, ...].
@@ -72,8 +72,8 @@ def model_fn(
   if mode == trainer.ModeKeys.PREDICT:
     return trainer.EstimatorSpec(mode, predictions=predictions)
 
-  # 3. The loss: a scalar, the mean over the batch. Labels are smoothed in training alone, so that
-  #    losses of evaluations with other settings can be compared.
+  # 3. The loss: a scalar, the mean over the batch. Only training smooths labels, so losses of
+  #   evaluations with other settings are comparable.
   losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
   if label_smoothing and mode == trainer.ModeKeys.TRAIN:
     even = -tf.reduce_mean(tf.nn.log_softmax(logits), -1)
@@ -93,7 +93,7 @@ def model_fn(
 def metric_fn(labels: tf.Tensor, classes: tf.Tensor) -> dict[str, keras.metrics.Metric]:
   """Updates the metrics of an evaluation with a batch.
 
-  It is called on the host with the tensors of eval_metrics, gathered from all cores.
+  The host calls it with the tensors of eval_metrics, gathered from all cores.
   """
   accuracy = keras.metrics.Accuracy()
   accuracy.update_state(labels, classes)

@@ -48,8 +48,8 @@ def model_fn(
     units: width of the hidden layer.
     conv_dropout: share of values dropped after each convolution.
     dense_dropout: share of values dropped after the hidden layer.
-    norm_momentum: of batch norm's moving averages, which evaluation uses. They average over about
-      1 / (1 - norm_momentum) steps.
+    norm_momentum: the momentum of batch norm's moving averages, for evaluation. The averages cover
+      about 1 / (1 - norm_momentum) steps.
     optimizer: makes the optimizer, such as its class. Adam's default learning rate is 0.001.
     label_smoothing: see `classification.spec`.
     views: of each image in evaluation, prediction and exports, see `averaged_views`.
@@ -76,7 +76,7 @@ def network(
   dense_dropout: float,
   norm_momentum: float = 0.99,
 ) -> tf.Tensor:
-  """Maps images [b, h, w, c] to logits (float32 [b, classes]); for the others see `model_fn`."""
+  """Maps images [b, h, w, c] to logits (float32 [b, classes]); see `model_fn`."""
   x = image
   for count in filters:
     x = keras.layers.BatchNormalization(momentum=norm_momentum)(x, training=training)

@@ -61,10 +61,10 @@ def model_fn(
     name: of the function in keras.applications.
     classes: number of classes; of a regression, of targets.
     weights: path of a weights file (`.h5`, `.weights.h5`, `.keras`) for the network, without its
-      head or with that for ImageNet's 1,000 classes; None for random weights. The file is read when
-      a training starts without a checkpoint, not to evaluate or predict.
-    frozen: whether only the head is trained. The network then keeps its weights and the statistics
-      of its batch norms.
+      head or with ImageNet's head for 1,000 classes; None for random weights. A training without a
+      checkpoint reads the file; evaluation and prediction do not.
+    frozen: whether to train only the head. The network then keeps its weights and the statistics of
+      its batch norms.
     norm_momentum: of batch norm's moving averages; None for the network's own. With 0.99 they need
       about 500 steps to forget their initial values. A shorter training evaluates badly.
     pooling: how the head reduces the network's last feature maps: "avg", "max" or "flatten".
@@ -72,7 +72,7 @@ def model_fn(
     dropout: share of values dropped before each layer of the head.
     optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
-    task: what is learnt: classification.spec, multi_label.spec or regression.spec.
+    task: the task: classification.spec, multi_label.spec or regression.spec.
     views: of each image in evaluation, prediction and exports, see `averaged_views`.
     sample_weight: float32 [b], weights of the examples; the framework gives them where there are
       any.
@@ -130,7 +130,7 @@ def build(name: str, image_shape: tuple[int | None, ...]) -> keras.Model:
 
 
 def preprocess(name: str, image: tf.Tensor) -> tf.Tensor:
-  """Converts RGB images in 0..1 to what a network takes, such as BGR without the mean colour."""
+  """Converts RGB images in 0..1 to a network's input, such as BGR without the mean colour."""
   module: Any = inspect.getmodule(_named(name))
   return module.preprocess_input(tf.cast(image, tf.float32) * 255.0)
 
@@ -190,10 +190,10 @@ def _read_weights(name, path, image_shape):
     try:
       network.load_weights(path)
       return [variable.numpy() for variable in made]
-    except Exception as error:  # Keras raises errors of many kinds; none of them names the network
+    except Exception as error:  # Keras raises many kinds of errors, without the network's name
       with contextlib.suppress(Exception):
-        # The head's variables are made last. Its images have the size that the head wants, on which
-        # no shape of the other variables hangs.
+        # The head's variables come last. The head may need another image size; no other variable's
+        # shape depends on it.
         whole, with_head = built(lambda: _named(name)(weights=None))
         whole.load_weights(path)
         if all(one.shape == other.shape for one, other in zip(made, with_head, strict=False)):
@@ -205,7 +205,7 @@ def _read_weights(name, path, image_shape):
       ) from error
 
   # In another thread, because graphs, variable scopes and Keras's state belong to a thread. Here
-  # they are those of the model_fn that is being traced.
+  # they belong to the traced model_fn.
   with concurrent.futures.ThreadPoolExecutor(1) as executor:
     return executor.submit(read).result()
 
@@ -214,7 +214,7 @@ def _read_weights(name, path, image_shape):
 def _starting_from(values):
   """Gives these initial values, in order, to the variables made inside a `with` block.
 
-  An assignment would become a part of the step and run in each one.
+  An assignment would become a part of the step and run in each step.
   """
   values = iter(values)
 

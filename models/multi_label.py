@@ -1,4 +1,4 @@
-"""Loss, train_op, metrics and predictions of a model whose examples have any number of classes.
+"""Loss, train_op, metrics and predictions of a model for examples with any number of classes.
 
 cifar10_cnn.model_fn.task = @multi_label.spec
 """
@@ -15,7 +15,7 @@ from trainer import errors
 
 from .classification import weighted_mean
 
-_PRESENT = 0.5  # the least probability of a class that is predicted
+_PRESENT = 0.5  # the least probability of a predicted class
 
 
 @gin.configurable
@@ -37,14 +37,14 @@ def spec(
     optimizer: makes the optimizer, such as its class.
     label_smoothing: in [0, 1), in training only: 0 becomes label_smoothing / 2, and 1 becomes 1 -
       label_smoothing / 2.
-    penalties: scalars that are added to the loss in training, such as `model.losses`.
+    penalties: scalars to add to the loss in training, such as `model.losses`.
     sample_weight: weights of the examples, [b], or of their labels, [b, classes]; None for 1. See
       `classification.spec`.
 
   Returns:
     Its predictions are "present" (int32 [b, classes], 1 where the probability is at least a half)
-    and "probabilities" (float32 [b, classes]). Its metrics are "binary_accuracy", the share of all
-    answers that are right, and "precision", "recall" and "auc" over the answers of all classes.
+    and "probabilities" (float32 [b, classes]). Its metrics are "binary_accuracy", the share of
+    right answers, and "precision", "recall" and "auc" over the answers of all classes.
 
   Raises:
     SettingError: label_smoothing is out of range.

@@ -58,7 +58,7 @@ def model_fn(
     params: not used.
     family: one of FAMILIES.
     layers: number of hidden or recurrent layers.
-    units: width of these layers and of the embedding.
+    units: width of the hidden or recurrent layers and of the embedding.
     blocks: CNNs: number of blocks in each group.
     filters: CNNs: filters in the first group. Each further group has twice as many filters on
       images of half the size.
@@ -68,7 +68,7 @@ def model_fn(
     label_smoothing: see `classification.spec`.
 
   Raises:
-    SettingError: there is no such family, or its features are not there.
+    SettingError: the family is unknown, or its features are missing.
   """
   del params
   if family not in FAMILIES:
@@ -144,8 +144,8 @@ def recurrent(
 ) -> tf.Tensor:
   """Maps tokens [b, length] to logits of the next ones (float32 [b, length, vocabulary_size]).
 
-  The loop over the tokens is unrolled, because XLA cannot compile the gradient of a loop of unknown
-  length for a TPU.
+  Unrolls the loop over the tokens: XLA cannot compile the gradient of a loop of unknown length for
+  a TPU.
 
   Args:
     tokens: int32 [b, length].

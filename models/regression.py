@@ -30,11 +30,11 @@ def spec(
   sample_weight: tf.Tensor | None = None,
   statistics: tuple[Sequence[float], Sequence[float]] = ((0.0,), (1.0,)),
 ) -> trainer.EstimatorSpec:
-  """Makes the EstimatorSpec of a regression, whose loss is the mean squared error.
+  """Makes the EstimatorSpec of a regression. Its loss is the mean squared error.
 
-  The network predicts normalised targets, and the loss is of these: a network begins with outputs
-  around 0 and would take long to reach prices of 200,000. Predictions and metrics have the unit of
-  the labels.
+  The network predicts normalised targets, and the loss compares these: a network starts with
+  outputs around 0, and would take long to reach prices of 200,000. Predictions and metrics have the
+  unit of the labels.
 
   Args:
     mode: one of trainer.ModeKeys.
@@ -42,7 +42,7 @@ def spec(
     labels: numbers [b, n], or [b] of one target; None to predict.
     optimizer: makes the optimizer, such as its class.
     label_smoothing: must be 0; other tasks smooth classes.
-    penalties: scalars that are added to the loss in training, such as `model.losses`.
+    penalties: scalars to add to the loss in training, such as `model.losses`.
     sample_weight: weights of the examples, [b]; None for 1. See `classification.spec`.
     statistics: (means, standard deviations) of the targets, such as `tabular.target_statistics`.
 
@@ -52,7 +52,7 @@ def spec(
     "weighted_mean_absolute_error".
 
   Raises:
-    SettingError: label_smoothing is set, or the statistics are of another number of targets.
+    SettingError: label_smoothing is not 0, or the statistics have another number of targets.
     ModelFnError: the labels do not fit the outputs.
   """
   if label_smoothing:
@@ -100,7 +100,7 @@ def metric_fn(
     "mean_absolute_error": keras.metrics.MeanAbsoluteError(),
     "root_mean_squared_error": keras.metrics.RootMeanSquaredError(),
   }
-  # Keras takes the mean over the last axis, which would be the examples of a single target.
+  # Keras takes the mean over the last axis. A single target's last axis would be the examples.
   labels, values = (tf.reshape(each, [tf.shape(labels)[0], -1]) for each in (labels, values))
   for metric in found.values():
     metric.update_state(labels, values)

@@ -37,8 +37,8 @@ def model_fn(
   """Classifies rows.
 
   Args:
-    features: dict with "numbers" (float32 [batch, n]), "categories" (int32 [batch, m]) or both, as
-      `input_pipelines.tabular` gives them.
+    features: dict with "numbers" (float32 [batch, n]), "categories" (int32 [batch, m]) or both,
+      from `input_pipelines.tabular`.
     labels: int32 [batch]; None when predicting.
     mode: one of trainer.ModeKeys.
     params: not used.
@@ -48,8 +48,8 @@ def model_fn(
     hidden_units: sizes of the hidden layers.
     dropout: share of hidden units that a training step drops.
     optimizer: makes a Keras optimizer.
-    label_smoothing: share of each label that is spread evenly over the classes.
-    task: what is learnt: classification.spec, multi_label.spec or regression.spec.
+    label_smoothing: share of each label to spread evenly over the classes.
+    task: the task: classification.spec, multi_label.spec or regression.spec.
     sample_weight: float32 [b], weights of the examples; the framework gives them where there are
       any.
 

@@ -1,4 +1,4 @@
-"""A small Transformer encoder that classifies texts, which are token ids of a fixed length.
+"""A small Transformer encoder that classifies texts: token ids of a fixed length.
 
     Embedding + positions → Dropout
     → [LayerNorm → attention → + → LayerNorm → MLP → +] × layers
@@ -50,8 +50,8 @@ def model_fn(
     mode: one of trainer.ModeKeys.
     params: not used.
     classes: number of classes.
-    vocabulary_file: the file with one word a line from which the ids come. Of n words the ids are 1
-      to n, and n + 1 for all other words. Set this or vocabulary_size, not both.
+    vocabulary_file: the file with one word a line that defines the ids. Of n words the ids are 1 to
+      n, and n + 1 for all other words. Set this or vocabulary_size, not both.
     vocabulary_size: all ids are less than this.
     layers: number of blocks of attention and MLP.
     units: width of a token; a multiple of heads.
@@ -64,7 +64,7 @@ def model_fn(
       any.
 
   Raises:
-    SettingError: neither or both of the vocabulary's settings are given, the file does not exist,
+    SettingError: neither or both of the vocabulary's settings have values, the file does not exist,
       or units is not a multiple of heads.
   """
   del params
@@ -101,7 +101,7 @@ def network(
   mlp_units: int,
   dropout: float,
 ) -> tf.Tensor:
-  """Maps token ids [b, length] to logits (float32 [b, classes]); for the others see `model_fn`."""
+  """Maps token ids [b, length] to logits (float32 [b, classes]); see `model_fn`."""
 
   def dropped(x):
     return keras.layers.Dropout(dropout)(x, training=training)
@@ -119,7 +119,7 @@ def network(
     x += dropped(keras.layers.Dense(units)(y))
   x = tf.cast(keras.layers.LayerNormalization()(x), tf.float32)
   weights = tf.cast(present, tf.float32)[:, :, None]
-  # The maximum avoids 0 / 0 for a text without tokens, whose mean is then 0.
+  # The maximum avoids 0 / 0 for a text without tokens: its mean is then 0.
   mean = tf.reduce_sum(x * weights, 1) / tf.maximum(tf.reduce_sum(weights, 1), 1.0)
   return keras.layers.Dense(classes, dtype="float32", name="output")(mean)
 

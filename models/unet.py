@@ -1,4 +1,4 @@
-"""A small U-Net, which gives each pixel of an image a class.
+"""A small U-Net: predicts a class for each pixel of an image.
 
 Example, with filters (16, 32):
     Conv 16 ×2 ─────────────────────────────── concat → Conv 16 ×2 → Conv 1×1 → classes
@@ -46,7 +46,7 @@ def model_fn(
     labels: int32 [b, h, w], or None.
     mode: one of trainer.ModeKeys.
     params: not used.
-    classes: number of classes, with that of the background.
+    classes: number of classes, background included.
     filters: numbers of filters, from the full size down; each halves height and width.
     norm_momentum: of batch norm's moving averages.
     optimizer: makes the optimizer, such as its class.
@@ -55,12 +55,11 @@ def model_fn(
       them where there are any.
 
   Returns:
-    The EstimatorSpec of `classification.spec`, for each pixel, without the prediction "logits".
-    "mean_iou" is one more metric: the mean over the classes of intersection over union, of those
-    that occur.
+    The EstimatorSpec of `classification.spec`, for each pixel, without the prediction "logits". One
+    more metric is "mean_iou": the mean of intersection over union, over the classes that occur.
 
   Raises:
-    SettingError: the images cannot be halved so often.
+    SettingError: a size of the images is no such multiple.
   """
   del params
   image = features["image"]
@@ -106,7 +105,7 @@ def network(
   for count, before in zip(filters[-2::-1], reversed(passed_over), strict=True):
     x = keras.layers.Conv2DTranspose(count, 2, strides=2)(x)
     x = pair(tf.concat([tf.cast(before, x.dtype), x], -1), count)
-  # float32 also with --precision=bfloat16, whose 8 bits are too few for the loss.
+  # float32 also with --precision=bfloat16: its 8 bits are too few for the loss.
   return keras.layers.Conv2D(classes, 1, dtype="float32")(x)
 
 
