@@ -1,8 +1,9 @@
-"""Which names a program means by a plain `tensorflow`: those of TensorFlow 1, or of TensorFlow 2.
+"""Finds whether a program means names of TensorFlow 1 or 2 by a plain `tensorflow`.
 
-A program is the files that import each other. What it says are names that only one of the two has
-(`tf.placeholder`, `tf.random.set_seed`), arguments that only one takes (`tf.nn.dropout(x,
-keep_prob=0.9)`), and `tf.compat.v1.NAME`, which a program of TensorFlow 1 has no need to write.
+A program is the files that import each other. The evidence: names that only one version has
+(`tf.placeholder`, `tf.random.set_seed`), arguments that only one version has
+(`tf.nn.dropout(x, keep_prob=0.9)`), and `tf.compat.v1.NAME`, which a program of TensorFlow 1 has no
+need to write.
 """
 
 import dataclasses
@@ -17,8 +18,8 @@ from trainer.compat.scan import exports, verdicts
 from trainer.compat.scan import source as source_lib
 from trainer.compat.scan.source import PLAIN, V1, V2
 
-# Names that both have, and whose call without further arguments computes otherwise: an entry is
-# also that of all names below it.
+# Names of both versions that compute different results without further arguments. An entry covers
+# all names below it.
 _CANNED = tuple(
   f"estimator.{kind}{what}"
   for kind in ("Baseline", "DNN", "DNNLinearCombined", "Linear")
@@ -35,14 +36,14 @@ _MEAN_OTHERWISE = (
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-  """What a line says of the program.
+  """A line's evidence about the program.
 
   Attributes:
-    api: V1 or V2; PLAIN for a name that means otherwise in both, and does not say which.
+    api: V1 or V2; PLAIN for a name that differs between the versions and proves neither.
     name: the name, `tf.placeholder`.
     place: `path:line`.
-    why: what of it is so.
-    is_weak: whether a program of TensorFlow 1 may say it as well.
+    why: the reason.
+    is_weak: whether a program of TensorFlow 1 may have the line too.
   """
 
   api: str
@@ -57,13 +58,13 @@ class Evidence:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-  """Files that import each other, and which names they mean.
+  """Files that import each other, and the version that they mean.
 
   Attributes:
-    sources: the files, those that have a plain `tensorflow` or not.
-    api: V1 or V2; None where that cannot be told.
-    evidence: why: of V1, of V2, and of what means otherwise.
-    is_given: whether the api was given, and not found.
+    sources: the files, with or without a plain `tensorflow`.
+    api: V1 or V2; None if unknown.
+    evidence: the evidence: for V1, for V2, and names that differ between the versions.
+    is_given: whether the caller gave the api.
   """
 
   sources: tuple[source_lib.Source, ...]
@@ -76,11 +77,11 @@ class Program:
 
 
 def programs(sources: Sequence[source_lib.Source], given: str | None = None) -> list[Program]:
-  """The programs among files.
+  """Returns the programs among files.
 
   Args:
-    sources: all files that were read.
-    given: V1 or V2, for all of them; None to find out.
+    sources: all files.
+    given: V1 or V2, for all programs; None to find out.
   """
   found = []
   for group in _groups(exports.linked(sources)):
@@ -97,7 +98,7 @@ def _api(evidence: Sequence[Evidence]) -> str | None:
     return None
   if PLAIN in said and len(said) == 1:
     return None
-  return V2 if V2 in said else V1  # without any evidence, both mean the same
+  return V2 if V2 in said else V1  # without evidence, both versions mean the same
 
 
 def _evidence(source: source_lib.Source) -> list[Evidence]:
@@ -119,8 +120,8 @@ def _evidence(source: source_lib.Source) -> list[Evidence]:
 
 
 def _said_by(use: source_lib.Use) -> tuple[str, str] | None:
-  """(api, why) of a plain name; None where it says nothing."""
-  if use.name.split(".")[0] == "keras":  # which is the same in both
+  """Returns (api, reason) for a plain name; None without evidence."""
+  if use.name.split(".")[0] == "keras":  # the same in both versions
     return None
   in_v1, in_v2 = has(use.name, V1), has(use.name, V2)
   if use.name.split(".")[0] == "contrib" or (in_v1 and not in_v2):
@@ -146,19 +147,19 @@ def _means_otherwise(use: source_lib.Use) -> bool:
   parts = use.name.split(".")
   if not any(".".join(parts[:end]) in _MEAN_OTHERWISE for end in range(1, len(parts) + 1)):
     return False
-  # What both take by the same names is the same there.
+  # Arguments that both versions name alike mean the same in both.
   return not (use.name == "nn.dropout" and use.positional in (0, 1) and "rate" in use.keywords)
 
 
 @functools.cache
 def has(name: str, api: str) -> bool:
-  """Whether a name is one of TensorFlow 1, or of TensorFlow 2, as 2.15 had them."""
+  """Returns whether TensorFlow 1 or 2, as in 2.15, has a name."""
   if api == V2:
     return verdicts.of(name, V2).status != verdicts.ABSENT
   import tensorflow as tf
 
-  # trainer.compat.v1 has names of TensorFlow 2, too, which follow those of its own. TensorFlow has
-  # no estimator: all that is below it are names of its own.
+  # trainer.compat.v1 also has names of TensorFlow 2, with lower priority than its own. TensorFlow
+  # has no estimator: all names below it are trainer.compat's own.
   own = verdicts.of(name, V1)
   is_own = own.status == verdicts.SHIM or name.startswith("estimator.")
   return own.status != verdicts.ABSENT and (is_own or _found(tf.compat.v1, name) is not _MISSING)
@@ -168,7 +169,7 @@ _MISSING = object()
 
 
 def _found(module: Any, name: str) -> Any:
-  """What a dotted name is, or _MISSING. Attributes of classes are not looked at."""
+  """Returns the object of a dotted name, or _MISSING. Does not search attributes of classes."""
   for part in name.split("."):
     try:
       module = getattr(module, part)
@@ -181,7 +182,7 @@ def _found(module: Any, name: str) -> Any:
 
 @functools.cache
 def _arguments(name: str, api: str) -> frozenset[str] | None:
-  """The names of a function's or a class's arguments; None where it takes any, or is none."""
+  """Returns the names of a function's or class's arguments; None for any arguments, or none."""
   found = _found(importlib.import_module(f"trainer.compat.{api}"), name)
   try:
     parameters = inspect.signature(found).parameters.values()
@@ -196,7 +197,7 @@ def _arguments(name: str, api: str) -> frozenset[str] | None:
 
 
 def _groups(sources: Sequence[source_lib.Source]) -> list[list[source_lib.Source]]:
-  """The files in groups, each in their order."""
+  """Returns the files in groups, each in order."""
   by_path = {source.path.resolve(): source for source in sources}
   group_of = {path: {path} for path in by_path}
   for path, source in by_path.items():

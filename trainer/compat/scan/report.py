@@ -1,4 +1,4 @@
-"""What is told of programs: a diff of their imports, a table of the names that they use."""
+"""The report about programs: a diff of their imports, and a table of their names."""
 
 import collections
 import difflib
@@ -10,16 +10,16 @@ from trainer.compat.scan import imports, verdicts
 from trainer.compat.scan.apis import Program
 from trainer.compat.scan.source import INSIDE, PLAIN, V1, V2, Source
 
-_PLACES = 3  # of a name that the table shows, and lines that say which names a program means
+_PLACES = 3  # of a name in the table, and of a program's evidence
 _OWN = "trainer"
 _ORDER = {verdicts.ABSENT: 0, verdicts.SHIM: 1, verdicts.WORKS: 2}
 
 
 def diff(source: Source, api: str | None = V1) -> str:
-  """The changes of a file's imports, as a unified diff; "" for none.
+  """Returns the changes of a file's imports as a unified diff; "" for none.
 
   Args:
-    api: as imports.changed takes it.
+    api: see imports.changed.
   """
   new = imports.changed(source, api)
   path = str(source.path)
@@ -31,7 +31,7 @@ def diff(source: Source, api: str | None = V1) -> str:
 
 
 def rows(programs: list[Program]) -> list[dict[str, object]]:
-  """A row for each name that is used, or imported and cannot work: what cannot work first."""
+  """Returns a row for each used name, and each imported one that cannot work; failures first."""
   places: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
   for program in programs:
     for source in program.sources:
@@ -39,7 +39,7 @@ def rows(programs: list[Program]) -> list[dict[str, object]]:
         key = use.name, _package(use.name, use.api, program.api)
         places[key].append(f"{source.path}:{use.line}")
       for one in source.imports:
-        if not one.target or one.name == "*":  # a star stands for names, which tell themselves
+        if not one.target or one.name == "*":  # a star's names have their own rows
           continue
         api = _package(one.target, one.api, program.api)
         place = f"{source.path}:{one.node.lineno}"
@@ -63,28 +63,28 @@ def rows(programs: list[Program]) -> list[dict[str, object]]:
 
 
 def _package(name: str, api: str, of_program: str | None) -> str:
-  """Of which package a name is; where that is not known, of one that has it."""
+  """Returns the package of a name; if unknown, a package that has the name."""
   if api != PLAIN or of_program is not None:
     return api if api != PLAIN else str(of_program)
   return V1 if verdicts.of(name, V1).status != verdicts.ABSENT else V2
 
 
 def choices(programs: list[Program]) -> Iterator[str]:
-  """A paragraph for each program with a plain `tensorflow`: which names it means, and why."""
+  """Returns a paragraph for each program with a plain `tensorflow`: its version, with evidence."""
   for program in programs:
     files = [str(source.path) for source in program.sources if source.is_plain]
     if not files:
       continue
     named = ", ".join(files[:_PLACES]) + (f" and {len(files) - 3} more" if files[3:] else "")
     if program.api is None:
-      yield f"unsure  {named}: not changed. Which names `tensorflow` means is not clear:"
+      yield f"unsure  {named}: not changed. It is unclear which names `tensorflow` means:"
       for api in (V1, V2, PLAIN):
         yield from _shown(program, api)
-      yield "          Say it: --api=v1 (names of TensorFlow 1) or --api=v2 (of TensorFlow 2)."
+      yield "          Choose with --api=v1 (names of TensorFlow 1) or --api=v2 (of TensorFlow 2)."
     else:
       why = "--api says so" if program.is_given else ""
       if not why and not program.of(program.api):
-        why = "nothing in it means otherwise in TensorFlow 1 and 2"
+        why = "nothing in it differs between TensorFlow 1 and 2"
       yield f"{program.api}      {named}" + (f": {why}" if why else "")
       if not program.is_given:
         yield from _shown(program, program.api)
@@ -98,7 +98,7 @@ def _shown(program: Program, api: str) -> Iterator[str]:
 
 
 def own_trainers(programs: list[Program]) -> Iterator[str]:
-  """A line for each module or package `trainer` of a program's own that hides Octet's."""
+  """Returns a line for each module or package `trainer` of a program that hides Octet's."""
   paths = [source.path.absolute() for program in programs for source in program.sources]
   scripts = {
     source.path.absolute().parent
@@ -109,14 +109,14 @@ def own_trainers(programs: list[Program]) -> Iterator[str]:
   packages = [parent.parent for path in paths for parent in path.parents if parent.name == _OWN]
   for folder in dict.fromkeys([*(path.parent for path in paths), *packages]):
     own = next(filter(pathlib.Path.exists, (folder / f"{_OWN}.py", folder / _OWN)), None)
-    # In the middle of a package the name is `package.trainer`, unless a script begins there.
+    # Inside a package, the name is `package.trainer`, unless a script starts there.
     is_inner = (folder / "__init__.py").exists() and folder not in scripts
     if own is None or is_inner or (folder / _OWN / "compat" / "scan").is_dir():
       continue
     how = "FILE" if own.suffix else f"-m {_OWN}.MODULE"
     yield (
-      f"run     {own} has the name of Octet's package. Start programs of this folder by "
-      f"`python -m octet_trainer.run {how}`, in place of `python {how}`."
+      f"run     {own} has the name of Octet's package. Start programs of this folder with "
+      f"`python -m octet_trainer.run {how}` instead of `python {how}`."
     )
 
 
@@ -128,7 +128,7 @@ def not_installed(missing: dict[str, list[str]]) -> Iterator[str]:
 
 
 def table(found: list[dict[str, object]]) -> str:
-  """The rows as text."""
+  """Returns the rows as text."""
   lines = []
   for row in found:
     through = f" ({row['where']})" if row["status"] == verdicts.SHIM else ""
@@ -160,8 +160,8 @@ def as_json(
   "own_trainers": [...], "failed": {path: why}, "missing": {package: [place, ...]}}.
 
   Args:
-    unread: by path, why a file could not be read.
-    failed: by path, why an import failed that was tried.
+    unread: path → why the file is unreadable.
+    failed: path → why its import failed.
     missing: as exports.missing returns it.
   """
   told = [

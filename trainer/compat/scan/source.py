@@ -1,4 +1,4 @@
-"""What a Python file imports and uses of TensorFlow, by its syntax tree."""
+"""Finds a Python file's imports and uses of TensorFlow in its syntax tree."""
 
 import ast
 import dataclasses
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from trainer.compat.scan import uses as uses_lib
 from trainer.compat.scan.uses import INSIDE, PLAIN, V1, V2, Bound, Use
 
-# Modules whose names trainer.compat has: (the name that they have there, of which package). The
-# longest that fits is taken.
+# Modules with names in trainer.compat: (the module's name there, its package). The longest prefix
+# decides.
 ROOTS = {
   "tensorflow": ("", PLAIN),
   "tensorflow.compat.v1": ("", V1),
@@ -30,7 +30,7 @@ ROOTS = {
   "trainer.compat.v2": ("", V2),
 }
 
-# Modules inside of tf.estimator whose names are those of another one here.
+# Modules inside of tf.estimator → the module here with their names.
 _INSIDE = {
   "export.export": "estimator.export",
   "export.export_output": "estimator.export",
@@ -48,14 +48,14 @@ ROOTS |= {
   for package in ("tensorflow", "tensorflow_estimator")
   for module, found in _INSIDE.items()
 }
-# Where TensorFlow had them besides, before 2.16.
+# Their additional places before TensorFlow 2.16.
 ROOTS |= {
   f"tensorflow.python.{module}": (found, V1)
   for module, found in _INSIDE.items()
   if module.startswith("tpu.")
 }
 
-# Modules of TensorFlow that programs import and that stay as they are: TensorFlow still has them.
+# Modules that programs import and that need no change: TensorFlow still has them.
 KEPT = (
   "tensorflow.compiler",
   "tensorflow.core",
@@ -73,12 +73,12 @@ KEPT = (
 
 @dataclasses.dataclass(frozen=True)
 class Import:
-  """A name that an import statement binds to something of TensorFlow.
+  """A name that an import statement binds to a module or name of TensorFlow.
 
   Attributes:
     bound: the name in the file.
-    module: the module that is imported, or imported from.
-    name: what is imported from it, or "".
+    module: the imported module, or the module of the imported name.
+    name: the imported name, or "".
     node: the statement.
   """
 
@@ -89,17 +89,17 @@ class Import:
 
   @property
   def full(self) -> str:
-    """The whole dotted name that it binds."""
+    """The whole dotted name behind the bound name."""
     return f"{self.module}.{self.name}" if self.name else self.module
 
   @property
   def target(self) -> str | None:
-    """The name in trainer.compat's package ("" for itself), or None if it stays."""
+    """The name in trainer.compat's package ("" for the package itself), or None to keep it."""
     return target_of(self.module, self.name)[0]
 
   @property
   def api(self) -> str:
-    """The package that has it: V1, V2, or PLAIN."""
+    """The package with the name: V1, V2, or PLAIN."""
     return target_of(self.module, self.name)[1]
 
 
@@ -126,11 +126,11 @@ class Taken:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """A file that was read.
+  """A file and its names of TensorFlow.
 
   Attributes:
     path, text, tree: the file, its text and syntax tree.
-    imports, uses: what it imports and uses of TensorFlow.
+    imports, uses: its imports and uses of TensorFlow.
     bound: what its import statements bind to names of TensorFlow.
     taken: the names that it imports from any module.
   """
@@ -145,17 +145,17 @@ class Source:
 
   @property
   def is_script(self) -> bool:
-    """Whether it is made to be run, and not only to be imported."""
+    """Returns whether the file is a script to run, not only a module to import."""
     return "__main__" in self.text
 
   @property
   def is_plain(self) -> bool:
-    """Whether it has names of which the program says otherwise whether they are v1 or v2."""
+    """Returns whether some names depend on the version that the program means."""
     return any(one.target is not None and one.api == PLAIN for one in self.imports)
 
 
 def target_of(module: str, name: str = "") -> tuple[str | None, str]:
-  """(The name in trainer.compat of `module.name`, its package); (None, PLAIN) where it stays."""
+  """Returns (name of `module.name` in trainer.compat, its package); (None, PLAIN) to keep it."""
   full = f"{module}.{name}" if name else module
   parts = full.split(".")
   for end in range(len(parts), 0, -1):
@@ -169,7 +169,7 @@ def target_of(module: str, name: str = "") -> tuple[str | None, str]:
 
 
 def files(paths: list[str]) -> Iterator[pathlib.Path]:
-  """The Python files at paths: files, and those in folders."""
+  """Returns the Python files at paths: files, and files in folders."""
   for given in paths:
     path = pathlib.Path(given)
     yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
@@ -183,7 +183,7 @@ def read(path: pathlib.Path) -> Source:
   imports = [found for node in ast.walk(tree) for found in _imports(node, with_gin)]
   bound: Bound = {}
   for one in imports:
-    # `try: import tensorflow.compat.v1 as tf`, `except: import tensorflow as tf` is v1.
+    # `try: import tensorflow.compat.v1 as tf`, `except: import tensorflow as tf` means v1.
     if one.target is not None and (one.bound not in bound or one.api != PLAIN):
       bound[one.bound] = one.target, one.api
   guarded = _guarded(tree)
@@ -198,7 +198,7 @@ def read(path: pathlib.Path) -> Source:
 
 
 def _guarded(tree: ast.AST) -> set[int]:
-  """The identities of statements in a `try` that goes on where they raise."""
+  """Returns the identities of statements in a `try` that continues after an error."""
   tries = [node for node in ast.walk(tree) if isinstance(node, ast.Try) and node.handlers]
   return {id(inner) for one in tries for each in one.body for inner in ast.walk(each)}
 
@@ -223,13 +223,13 @@ def _is_of_tensorflow(module: str) -> bool:
 
 
 def _uses_old_gin(tree: ast.AST) -> bool:
-  """Whether a file uses arguments that gin renamed."""
+  """Returns whether a file uses arguments that gin renamed."""
   names = {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)}
   return bool(names & {"blacklist", "whitelist"})
 
 
 def _imports(node: ast.AST, with_gin: bool = False) -> Iterator[Import]:
-  """The imports of TensorFlow's modules in a statement, and that of gin where it is asked for."""
+  """Yields a statement's imports of TensorFlow's modules, and of gin on request."""
   if isinstance(node, ast.Import):
     for alias in node.names:
       if _is_of_tensorflow(alias.name) or (with_gin and alias.name == "gin"):

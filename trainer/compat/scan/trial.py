@@ -1,4 +1,4 @@
-"""Imports the modules of programs, each in a process of its own: does it work here?"""
+"""Imports the modules of programs, each in its own process, to find failures."""
 
 import pathlib
 import sys
@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from trainer.cli import processes
 from trainer.compat.scan import source as source_lib
 
-_SECONDS = 300.0  # what stands at the top of a script runs: one that trains is not waited for
+_SECONDS = 300.0  # an import runs a script's top level: stop scripts that train
 
-# The arguments: the folder that imports begin at, the file, and its dotted name in a package.
+# The arguments: the folder for imports, the file, and its dotted name in a package.
 _IMPORT = """
 import importlib, sys
 from importlib import util
@@ -37,12 +37,12 @@ def failures(
   """Imports the modules that use TensorFlow.
 
   Args:
-    sources: the files, whose imports have been changed.
-    roots: files and folders that were given: modules are found in the folders, too.
-    run: runs a command.
+    sources: the files, with their imports already changed.
+    roots: the given files and folders; the folders are also for imports.
+    run: function that runs a command.
 
   Returns:
-    By path, why the import failed.
+    Path → why the import failed.
   """
   found = {}
   for source in sources:
@@ -52,7 +52,7 @@ def failures(
 
 
 def _why_not(path: pathlib.Path, roots: Sequence[str], run: Callable[..., int | None]) -> str:
-  """The last line of what an import says that fails; "" if it does not."""
+  """Returns the last line of a failing import's output; "" if it succeeds."""
   folder, names = path.parent, [] if path.stem == "__init__" else [path.stem]
   while (folder / "__init__.py").exists() and folder.name.isidentifier():
     folder, names = folder.parent, [folder.name, *names]
