@@ -77,6 +77,7 @@ MODULES = {
         enable_resource_variables enable_tensor_equality enable_v2_behavior enable_v2_tensorshape
         set_random_seed""",
       ".graph_mode.differentiation": "gradients",
+      ".graph_mode.eager_sessions": "InteractiveSession Session",
       ".graph_mode.host_calls": "variables_initializer",
       ".graph_mode.loops": "while_loop",
       ".graph_mode.placeholders": "placeholder placeholder_with_default sparse_placeholder",
@@ -327,7 +328,13 @@ MODULES = {
   "tpu": Names(".estimator.tpu_functions", f"{_TF1}.tpu", homes={"trainer": "CrossShardOptimizer"}),
   "tpu_function": Names(".estimator.tpu_context"),
   "train": Names(
-    f"{_TF1}.train", "tensorflow.train", homes={".estimator.hooks": ESTIMATOR[".estimator.hooks"]}
+    f"{_TF1}.train",
+    "tensorflow.train",
+    homes={
+      ".estimator.hooks": ESTIMATOR[".estimator.hooks"],
+      ".graph_mode.eager_sessions": """MonitoredSession MonitoredTrainingSession
+        SingularMonitoredSession""",
+    },
   ),
   "version": Names("tensorflow.version", **_VERSION),
 }
