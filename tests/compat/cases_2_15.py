@@ -270,6 +270,12 @@ CASES = {
   "contrib.separable_conv2d": lambda ns: ns.contrib.separable_conv2d(
     images(ns), None, 3, depth_multiplier=1, weights_initializer=ramp(ns.tf)
   ),
+  "contrib.spatial_softmax": lambda ns: ns.contrib.spatial_softmax(images(ns)),
+  "contrib.spatial_softmax, channels first": lambda ns: ns.contrib.spatial_softmax(
+    images(ns), temperature=0.5, name="keypoints", trainable=False, data_format="NCHW"
+  ),
+  "contrib.maxout": lambda ns: ns.contrib.maxout(images(ns), 2),
+  "contrib.maxout of rows": lambda ns: ns.contrib.maxout(words(ns), 5, axis=1),
   "contrib.flatten": lambda ns: ns.contrib.flatten(images(ns)),
   "regularized": regularized,
   "BasicRNNCell": recurrent(lambda rnn: rnn.BasicRNNCell(3)),

@@ -5,6 +5,7 @@ import pytest
 
 import trainer.compat.v1 as tf
 from tests.compat import programs
+from trainer.compat.scan import verdicts
 from trainer.compat.v1 import contrib
 from trainer.compat.v1.contrib import tpu as contrib_tpu
 
@@ -265,3 +266,49 @@ def test_writers_of_tensorflow_1_write_outside_of_a_graph(tmp_path):
     ]
     assert values == [(3, "rate")]
   assert tf.summary.FileWriterCache.get(str(tmp_path / "kept")) is writer
+
+
+def test_embed_sequence_looks_up_its_variable():
+  ids = [[0, 2, 2], [1, 0, 3]]
+  table = np.linspace(-1, 1, 20).reshape(4, 5).astype(np.float32)
+  with tf.Graph().as_default(), tf.Session() as session:
+    make = tf.constant_initializer(table)
+    found = contrib.layers.embed_sequence(tf.constant(ids), 4, 5, initializer=make, scope="words")
+    again = contrib.layers.embed_sequence(
+      tf.constant(ids), 4, 5, unique=True, scope="words", reuse=True
+    )
+    (variable,) = tf.get_collection(tf.GraphKeys.MODEL_VARIABLES)
+    assert variable.op.name == "words/embeddings"
+    session.run(tf.global_variables_initializer())
+    for values in session.run([found, again]):
+      np.testing.assert_array_equal(values, table[ids])
+    with pytest.raises(ValueError, match="vocab_size=None, embed_dim=5"):
+      contrib.layers.embed_sequence(tf.constant(ids), embed_dim=5)
+
+
+def test_bow_encoder_is_the_mean_of_words_without_padding():
+  ids = np.array([[3, 2, 0], [1, 0, 0], [0, 0, 0]])
+  table = np.linspace(-1, 1, 20).reshape(4, 5).astype(np.float32)
+  rows = tf.SparseTensorValue([[0, 0], [0, 1], [1, 0]], [3, 0, 1], [2, 2])
+  with tf.Graph().as_default(), tf.Session() as session:
+    make = tf.constant_initializer(table)
+    encode = contrib.layers.bow_encoder
+    found = [
+      encode(tf.constant(ids), 4, 5, initializer=make),
+      encode(tf.constant(ids), 4, 5, sparse_lookup=False, initializer=make),
+      encode(tf.SparseTensor(*rows), 4, 5, initializer=make, scope="sparse"),
+    ]
+    names = [variable.op.name for variable in tf.global_variables()]
+    assert names == ["bow_encoder/embeddings", "bow_encoder_1/embeddings", "sparse/embeddings"]
+    session.run(tf.global_variables_initializer())
+    padded, dense, sparse = session.run(found)
+    with pytest.raises(TypeError, match="dense tensor of ids"):
+      encode(tf.SparseTensor(*rows), 4, 5, sparse_lookup=False)
+  np.testing.assert_allclose(padded, [table[[3, 2]].mean(0), table[1], table[0]], rtol=1e-6)
+  np.testing.assert_allclose(dense, table[ids].mean(1), rtol=1e-6)
+  np.testing.assert_allclose(sparse, [table[[3, 0]].mean(0), table[1]], rtol=1e-6)
+
+
+def test_a_session_that_is_given_to_keras_changes_nothing():
+  tf.keras.backend.set_session(tf.Session(config=tf.ConfigProto(allow_soft_placement=True)))
+  assert "Keras 3 has no session" in verdicts.of("keras.backend.get_session").advice

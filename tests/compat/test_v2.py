@@ -5,6 +5,7 @@ import json
 import pathlib
 import shutil
 
+import keras
 import numpy as np
 import pytest
 
@@ -220,3 +221,16 @@ def test_a_model_fn_that_is_called_twice_has_the_slots_of_two_trainings(tmp_path
   for scope in ("training", "training_1"):
     assert f"{scope}/Ftrl/linear/linear_model/x/weights/accumulator" in names
   assert not [name for name in names if name.endswith("accumulator_1")]
+
+
+def test_losses_of_keras_take_the_reduction_auto():
+  y, x = [[0.0, 1.0], [1.0, 0.0]], [[0.5, 0.5], [1.0, 1.0]]
+  for loss in (
+    tf.keras.losses.MeanSquaredError(reduction="auto"),
+    tf.losses.MeanSquaredError("auto"),
+  ):
+    assert isinstance(loss, keras.losses.MeanSquaredError)
+    np.testing.assert_allclose(loss(y, x), keras.losses.MeanSquaredError()(y, x))
+  assert tf.keras.losses.Huber(reduction="sum").reduction == "sum"
+  with pytest.raises(ValueError, match="reduction"):
+    tf.keras.losses.MeanSquaredError(reduction="automatic")

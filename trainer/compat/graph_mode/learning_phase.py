@@ -35,6 +35,10 @@ def set_learning_phase(value: Any) -> None:
     _phases[habits.graph()] = bool(value)
 
 
+def set_session(session: Any) -> None:
+  """Does nothing: Keras 3 has no session. Programs set one for its options of a GPU."""
+
+
 def _phase() -> bool | None:
   return _phases.get(habits.graph()) if habits.are_enabled() else None
 
@@ -60,3 +64,4 @@ backend = types.SimpleNamespace(
 )
 backend.learning_phase = learning_phase
 backend.set_learning_phase = set_learning_phase
+backend.set_session = set_session

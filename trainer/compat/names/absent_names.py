@@ -12,6 +12,7 @@ _EXPERIMENTS = (
   "it ran an Estimator of tf.contrib.learn.",
   "estimator.train_and_evaluate with TrainSpec and EvalSpec",
 )
+_LEARN = "it belongs to the Estimators of tf.contrib.learn."
 _RECURRENT = (
   "Octet does not reimplement its network.",
   "a model_fn with tf.nn.dynamic_rnn over a cell of tf.nn.rnn_cell",
@@ -109,7 +110,32 @@ TABLE = (
     ),
     "keras.layers.CuDNNGRU": _CUDNN,
     "keras.layers.CuDNNLSTM": _CUDNN,
+    "contrib.layers.sparse_column_with_integerized_feature": (
+      "tf.contrib.layers had other feature columns.",
+      "feature_column.categorical_column_with_identity",
+    ),
+    "contrib.layers.weighted_sum_from_feature_columns": (
+      "tf.contrib.layers had other feature columns.",
+      "feature_column.linear_model",
+    ),
+    "contrib.layers.real_valued_column": (
+      "tf.contrib.layers had other feature columns.",
+      "feature_column.numeric_column",
+    ),
+    "contrib.layers.weighted_sparse_column": (
+      "tf.contrib.layers had other feature columns.",
+      "feature_column.weighted_categorical_column",
+    ),
     "contrib.learn.Experiment": _EXPERIMENTS,
+    "contrib.learn.Estimator": (
+      "tf.contrib.learn had another Estimator, whose model_fn returns a ModelFnOps.",
+      "estimator.Estimator",
+    ),
+    "contrib.learn.MetricSpec": (_LEARN, "eval_metric_ops of the EstimatorSpec"),
+    "contrib.learn.ModelFnOps": (_LEARN, "estimator.EstimatorSpec"),
+    "contrib.learn.monitors": (_LEARN, "the hooks of tf.train"),
+    "contrib.learn.datasets": (_LEARN, "keras.datasets, or the package tensorflow-datasets"),
+    "contrib.learn.utils.make_export_strategy": (_LEARN, "estimator.LatestExporter"),
     "contrib.learn.learn_runner": _EXPERIMENTS,
     "contrib.learn.run_config": (_INSIDE, "contrib.learn.RunConfig"),
     "contrib.losses.cosine_distance": _LOSSES,
@@ -162,6 +188,15 @@ TABLE = (
       "only mode PREDICT is exported.",
       "estimator.export.build_raw_serving_input_receiver_fn",
     ),
+    "estimator.gc": (_INSIDE, "exports_to_keep of estimator.BestExporter or LatestExporter"),
+    "estimator.util": (
+      _INSIDE,
+      "inspect.signature for fn_args, a tf.data.Dataset from the input_fn",
+    ),
+    "keras.backend.get_session": (
+      "Keras 3 has no session.",
+      "a hook's session in a training, or a tf.Session in a tf.Graph of its own",
+    ),
     "estimator.head.sequential_head": (_INSIDE, "a model_fn with tf.nn.dynamic_rnn"),
     "estimator.tpu.experimental": (
       "it drove the embedding memory of a TPU through TPUEstimator's infeed.",
@@ -198,6 +233,14 @@ TABLE = (
     f"{module}.{name}": _REWRITES
     for module in ("contrib.tpu", "tpu")
     for name in ("batch_parallel", "replicate", "rewrite", "shard")
+  }
+  | {
+    f"contrib.learn.{kind}{what}": (
+      "tf.contrib.learn had other Estimators, with columns and checkpoints of their own.",
+      f"estimator.{kind}{what} with columns of tf.feature_column",
+    )
+    for kind in ("DNN", "DNNLinearCombined", "Linear")
+    for what in ("Classifier", "Regressor")
   }
 )
 

@@ -60,8 +60,8 @@ _OF_TPU = {
 _LAYERS_OF_CONTRIB = [
   f".layers.contrib.{name}"
   for name in (
-    *("convolutions", "dense", "group_normalizations", "normalizations", "optimize_loss"),
-    *("regularizers", "repeated", "without_variables"),
+    *("convolutions", "dense", "embeddings", "group_normalizations", "maxima", "normalizations"),
+    *("optimize_loss", "regularizers", "repeated", "without_variables"),
   )
 ]
 
@@ -243,8 +243,16 @@ MODULES = {
   ),
   "estimator": Names(homes=ESTIMATOR | {".estimator.canned.estimators": CANNED}),
   "estimator.canned": Names(homes={".estimator.canned.estimators": CANNED}),
-  "estimator.canned.baseline": Names(".estimator.canned.estimators"),
-  "estimator.canned.dnn": Names(".estimator.canned.estimators"),
+  **{
+    f"estimator.canned.{module}": Names(
+      ".estimator.canned.estimators",
+      homes={
+        ".estimator.canned.networks": "dnn_logit_fn_builder linear_logit_fn_builder",
+        ".estimator.canned.of_keras": " ".join(f"{name}V2={name}" for name in CANNED.split()),
+      },
+    )
+    for module in ("baseline", "dnn", "dnn_linear_combined", "linear")
+  },
   "estimator.canned.head": Names(
     homes={
       ".estimator.heads": "_Head=Head _binary_logistic_or_multi_class_head=classification",
@@ -254,8 +262,6 @@ MODULES = {
         _regression_head=canned_regression_head""",
     }
   ),
-  "estimator.canned.dnn_linear_combined": Names(".estimator.canned.estimators"),
-  "estimator.canned.linear": Names(".estimator.canned.estimators"),
   "estimator.canned.metric_keys": Names(homes={".estimator.canned.keys": "MetricKeys"}),
   "estimator.canned.optimizers": Names(".estimator.canned.named_optimizers"),
   "estimator.canned.parsing_utils": Names(".estimator.parsing"),

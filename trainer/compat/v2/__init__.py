@@ -9,14 +9,14 @@ TensorFlow's own.
 import types
 
 from trainer.compat import v1
+from trainer.compat.layers import losses_of_keras
 from trainer.compat.names import modules
 from trainer.compat.names.modules import Names
 
 _VERSION = "2.15.1"  # the last TensorFlow with tf.estimator
 
-# Keras 3 refuses "auto", the value of AUTO, which was the mean outside of a strategy's loops.
 _REDUCTION = types.SimpleNamespace(
-  AUTO="sum_over_batch_size", NONE="none", SUM="sum", SUM_OVER_BATCH_SIZE="sum_over_batch_size"
+  AUTO=losses_of_keras.AUTO, NONE="none", SUM="sum", SUM_OVER_BATCH_SIZE="sum_over_batch_size"
 )
 
 # Module → its names; see trainer.compat.v1.
@@ -46,7 +46,9 @@ MODULES = {
   ),
   "keras.layers": Names(".layers.of_keras", "tensorflow.keras.layers"),
   # Functions of losses and metrics also have the names in Keras 3's own package.
-  "keras.losses": Names("tensorflow.keras.losses", "keras.losses", Reduction=_REDUCTION),
+  "keras.losses": Names(
+    ".layers.losses_of_keras", "tensorflow.keras.losses", "keras.losses", Reduction=_REDUCTION
+  ),
   "keras.metrics": Names("tensorflow.keras.metrics", "keras.metrics"),
   "keras.optimizers": Names(".optimizers.of_keras", "tensorflow.keras.optimizers"),
   "summary": Names("tensorflow.summary", homes={".graph_mode.summary": "create_file_writer"}),
