@@ -5,13 +5,13 @@ from typing import Any
 import tensorflow as tf
 
 # Keras 3 refuses "auto", which was the mean outside of a strategy's loops.
-AUTO = "sum_over_batch_size"
+_MEAN = "sum_over_batch_size"
 
 
 def _taking_auto(cls: type) -> type:
   def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
     def known(value: Any) -> Any:
-      return AUTO if isinstance(value, str) and value == "auto" else value
+      return _MEAN if isinstance(value, str) and value == "auto" else value
 
     cls.__init__(self, *map(known, args), **{name: known(value) for name, value in kwargs.items()})
 

@@ -9,14 +9,14 @@ TensorFlow's own.
 import types
 
 from trainer.compat import v1
-from trainer.compat.layers import losses_of_keras
 from trainer.compat.names import modules
 from trainer.compat.names.modules import Names
 
 _VERSION = "2.15.1"  # the last TensorFlow with tf.estimator
 
+# AUTO has the value of the mean: a head takes no "auto".
 _REDUCTION = types.SimpleNamespace(
-  AUTO=losses_of_keras.AUTO, NONE="none", SUM="sum", SUM_OVER_BATCH_SIZE="sum_over_batch_size"
+  AUTO="sum_over_batch_size", NONE="none", SUM="sum", SUM_OVER_BATCH_SIZE="sum_over_batch_size"
 )
 
 # Module → its names; see trainer.compat.v1.
