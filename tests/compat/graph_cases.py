@@ -545,6 +545,22 @@ def a_gradient_through_a_loop(p):
 
 
 @case
+def a_gradient_through_a_loop_of_unknown_sizes(p):
+  """The gradient of where_v2 keeps shapes of the loop that only a discarded gradient needs."""
+  tf, (w, b) = p.tf, p.weights()
+  x, y = (tf.boolean_mask(one, p.y > -100.0) for one in (p.x, p.y))
+
+  def body(i, value):
+    is_inside = tf.expand_dims(x > tf.cast(i, tf.float32), 1)
+    return i + 1, tf.where_v2(is_inside, value * w + b, tf.zeros_like(value))
+
+  value = tf.stack([x, x], 1)
+  _, value = tf.while_loop(lambda i, _: i < 2, body, [0, value])
+  loss = tf.reduce_mean((value - tf.expand_dims(y, 1)) ** 2)
+  return dict(loss=loss, train_op=p.sgd(loss, 0.01))
+
+
+@case
 def a_gradient_through_a_branch(p):
   tf, (w, b), seen = p.tf, p.weights(), p.state("seen")
 

@@ -24,6 +24,7 @@ QUICK = [
   "dict_of_kinds_of_optimizers",
   "the_later_assignment_of_a_variable",
   "a_gradient_through_a_loop",
+  "a_gradient_through_a_loop_of_unknown_sizes",
   "a_branch_that_waits",
   "a_function_runs_all",
   "python_code_for_nobody",

@@ -319,4 +319,9 @@ def _get_operations(original, graph):
   operations, found = original(graph), _graphs.get(graph)
   if found is None or not found.left_out:
     return operations
+  # The gradient of a loop gets outputs after its graph is complete: TensorListPopBack of values
+  # that nothing else may need.
+  outputs = [tensor.op for tensor in getattr(graph, "outputs", ()) if tensor is not None]
+  if any(one.name in found.left_out for one in outputs):
+    found.left_out -= {one.name for one in reached(outputs)}
   return [operation for operation in operations if operation.name not in found.left_out]
