@@ -22,6 +22,7 @@ def questions(arguments):
   # theirs alone.
   from benchmarks import (
     checkpoint_stall,
+    cifar10_air,
     endurance,
     exports,
     inference,
@@ -58,6 +59,10 @@ def questions(arguments):
     "legacy": [
       functools.partial(legacy.measure, arguments.rounds, arguments.tf215, [name])
       for name in legacy_program.CASES
+    ],
+    "air": [
+      functools.partial(cifar10_air.measure, arguments.tfds, arguments.rounds, [precision])
+      for precision in ("bfloat16", "float32")
     ],
     "endurance": [functools.partial(endurance.measure, arguments.rounds)],
     "xla": [functools.partial(xla_devices.measure, arguments.rounds)],
