@@ -234,3 +234,22 @@ def test_losses_of_keras_take_the_reduction_auto():
   assert tf.keras.losses.Huber(reduction="sum").reduction == "sum"
   with pytest.raises(ValueError, match="reduction"):
     tf.keras.losses.MeanSquaredError(reduction="automatic")
+
+
+def test_regularizers_of_keras_take_the_arguments_of_keras_2():
+  x = np.array([1.0, -2.0], np.float32)
+  made = tf.keras.regularizers
+  assert float(made.l2(l=0.1)(x)) == pytest.approx(0.5)
+  assert float(made.l1(l=0.1)(x)) == pytest.approx(0.3)
+  assert float(made.L2(0.1)(x)) == float(made.L2(l2=0.1)(x)) == pytest.approx(0.5)
+  assert float(made.l1_l2()(x)) == pytest.approx(0.03 + 0.05)  # Keras 3's is 0
+  assert isinstance(made.l2(), keras.regularizers.L2)
+  assert isinstance(made.get("l2"), keras.regularizers.L2)
+  with pytest.raises(TypeError, match="m"):
+    made.l2(m=0.1)
+
+
+@pytest.mark.parametrize("made", [tf.keras.regularizers.l2(l=0.1), tf.keras.losses.Huber()])
+def test_what_keras_saves_names_its_own_classes(made):
+  saved = keras.saving.serialize_keras_object(made)
+  assert type(keras.saving.deserialize_keras_object(saved)) is type(made).__mro__[1]

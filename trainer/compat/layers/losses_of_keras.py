@@ -15,7 +15,9 @@ def _taking_auto(cls: type) -> type:
 
     cls.__init__(self, *map(known, args), **{name: known(value) for name, value in kwargs.items()})
 
-  return type(cls.__name__, (cls,), {"__init__": __init__, "__doc__": cls.__doc__})
+  # A saved model names Keras's own class.
+  own = {"__init__": __init__, "__doc__": cls.__doc__, "__module__": "keras.losses"}
+  return type(cls.__name__, (cls,), own)
 
 
 _losses = tf.keras.losses

@@ -8,7 +8,7 @@ from trainer.compat.scan import source as source_lib
 _V1 = "trainer.compat.v1"
 
 # Modules of tf.keras that trainer.compat.v2 has, for names that Keras 3 dropped.
-_KERAS_OF_V2 = ("", ".layers", ".losses", ".metrics", ".optimizers")
+_KERAS_OF_V2 = ("", ".layers", ".losses", ".metrics", ".optimizers", ".regularizers")
 
 
 def changed(source: source_lib.Source, api: str | None = source_lib.V1) -> str:

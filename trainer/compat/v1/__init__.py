@@ -306,7 +306,7 @@ MODULES = {
       ".graph_mode.learning_phase": "backend",
       ".estimator.keras_estimator": "estimator",
       # Keras is the same under the names of TensorFlow 1 and 2.
-      "trainer.compat.v2.keras": "experimental layers losses metrics optimizers",
+      "trainer.compat.v2.keras": "experimental layers losses metrics optimizers regularizers",
     },
   ),
   "layers": Names(

@@ -51,6 +51,7 @@ MODULES = {
   ),
   "keras.metrics": Names("tensorflow.keras.metrics", "keras.metrics"),
   "keras.optimizers": Names(".optimizers.of_keras", "tensorflow.keras.optimizers"),
+  "keras.regularizers": Names(".layers.regularizers_of_keras", "tensorflow.keras.regularizers"),
   "summary": Names("tensorflow.summary", homes={".graph_mode.summary": "create_file_writer"}),
   "version": Names("tensorflow.version", VERSION=_VERSION, __version__=_VERSION),
 }
