@@ -158,7 +158,7 @@ def test_an_optimizer_of_the_programs_own_kind_is_refused():
   from trainer.compat import optimizers as legacy_optimizers
 
   Own.__module__ = __name__
-  with pytest.raises(ValueError, match="Own cannot train as one of Keras 2"):
+  with pytest.raises(ValueError, match="Own has no counterpart in Keras 2"):
     legacy_optimizers.like(Own(0.1))
   with pytest.raises(ValueError, match="weight_decay"):
     legacy_optimizers.like(tf.keras.optimizers.Adam(0.1, weight_decay=0.1))
