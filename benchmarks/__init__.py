@@ -1,4 +1,4 @@
-"""Questions of speed, each answered by one script.
+"""Questions of speed, each with one script.
 
-Every figure is a ratio from one run in which both sides alternate.
+Every figure is a ratio from one run with both sides in turn.
 """

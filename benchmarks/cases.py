@@ -1,6 +1,6 @@
-"""The networks that are compared, with inputs: the same network, batch and numbers for every side.
+"""The networks of the comparisons, with inputs: every side has the same network, batch and numbers.
 
-Data are random but for the digits: the time of a step does not depend on what is in the images.
+Data are random except the digits: the time of a step does not depend on the images' content.
 """
 
 import dataclasses
@@ -14,14 +14,14 @@ class Case:
   """A network and its input.
 
   Attributes:
-    name: for people.
-    network: its name here and in `torch_networks`.
-    shape: of an image.
-    batch_size: global.
-    steps: in a slice, and in a device loop.
+    name: the name for people.
+    network: the network's name here and in `torch_networks`.
+    shape: an image's shape.
+    batch_size: the global batch size.
+    steps: the steps in a slice, and in a device loop.
     classes: number of classes.
-    host_bound: whether a step is so short that the host's work is what is measured.
-    examples: in the data set.
+    host_bound: whether a step is so short that the benchmark measures the host's work.
+    examples: the number of examples in the data set.
   """
 
   name: str
@@ -38,11 +38,11 @@ class Case:
     return f"{self.name}, batch {self.batch_size}"
 
   def data(self):
-    """(images uint8 [n, *shape], labels int32 [n]): of `examples`, or as many digits as Octet
-    trains on, ten times; made once.
+    """(images uint8 [n, *shape], labels int32 [n]): random, or ten times the digits.
 
-    Without TensorFlow, which the side that is PyTorch has no use for: in one process the two may
-    not even load.
+    The first call makes them.
+
+    Without TensorFlow: the PyTorch side does not use it, and some processes cannot load both.
     """
     return _data(self)
 
@@ -85,7 +85,7 @@ def policy(precision):
 
 
 def model_fn(case):
-  """The model_fn of Octet's own model."""
+  """Returns the model_fn of Octet's own model."""
   import functools
 
   from models import cifar10_cnn, digits_mlp, fashion_mnist_cnn, keras_applications
@@ -101,12 +101,12 @@ def model_fn(case):
 
 
 def keras_model(case):
-  """The same network as a keras.Model of float images in 0..1, which gives logits."""
+  """Returns the same network as a keras.Model from float images in 0..1 to logits."""
   import keras
 
   from models import cifar10_cnn, digits_mlp, fashion_mnist_cnn, keras_applications
 
-  image = keras.Input(case.shape, name="image")  # which takes {"image": ...} too
+  image = keras.Input(case.shape, name="image")  # accepts {"image": ...} too
   if case.network == "digits_mlp":
     logits = digits_mlp.network(image, None, (128, 64), 0.2)
   elif case.network == "cifar10_cnn":
@@ -114,7 +114,7 @@ def keras_model(case):
   elif case.network == "fashion_mnist_cnn":
     logits = fashion_mnist_cnn.network(image, None, case.classes, (64, 128, 256), 256, 0.25, 0.5)
   else:
-    # Then as the model does: BGR, the mean colour taken away.
+    # Then like the model: BGR without the mean colour.
     x = keras.layers.Rescaling(255.0)(image)
     x = keras.layers.Lambda(keras.applications.resnet50.preprocess_input)(x)
     x = keras_applications.build("ResNet50", case.shape)(x)
@@ -125,7 +125,7 @@ def keras_model(case):
 
 
 def dataset(case, batch_size, training):
-  """Batches of ({"image": float32 [b, *shape] in 0..1}, labels)."""
+  """Returns batches of ({"image": float32 [b, *shape] in 0..1}, labels)."""
   import tensorflow as tf
 
   from input_pipelines import in_memory

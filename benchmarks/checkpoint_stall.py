@@ -1,11 +1,12 @@
-"""What checkpoints cost a training: throughput with one every 20 steps against none, of a model of
-100 MB.
+"""Measures what checkpoints cost a training.
+
+It compares the throughput with one every 20 steps and with none, for a model of 100 MB.
 
     python -m benchmarks.run checkpoint
 
 One training alternates blocks of steps with and without checkpoints. A block with checkpoints has
-one in the middle of each EVERY steps, and ends when its last one is written, so that it pays for
-all of them.
+one in the middle of each EVERY steps, and ends after the last one's write, so it pays for all of
+them.
 """
 
 import statistics
@@ -38,7 +39,7 @@ class Blocks:
 
   def __init__(self, steps):
     self._steps = steps
-    self.seconds = []  # of the blocks, in turn without and with checkpoints
+    self.seconds = []  # of the blocks, alternately without and with checkpoints
     self._start = None
 
   def next_step(self, step):
@@ -64,8 +65,9 @@ class Blocks:
 
 
 def run(pairs, width, batch_size, block):
-  """The ratios of throughput with checkpoints to that without, one for each pair of blocks; and
-  the seconds of a step without.
+  """Returns the ratio of throughputs for each pair of blocks, and the seconds of a step.
+
+  The ratio is with checkpoints ÷ without; the seconds are without.
   """
 
   def input_fn(params):
@@ -93,7 +95,7 @@ def run(pairs, width, batch_size, block):
 
 
 def measure(rounds=7, width=3536, batch_size=128, block=60):
-  """One row: throughput with checkpoints beside that without."""
+  """Returns one row: throughput with checkpoints against throughput without."""
   ratios, seconds = run(rounds, width, batch_size, block)
   size = 2 * width**2 * 4 / 1e6
   return [

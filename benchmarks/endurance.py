@@ -1,10 +1,11 @@
-"""Whether a training stays as fast and as small: the digits at step 100,000 beside the digits at
-step 1,000.
+"""Checks whether a training stays as fast and as small.
+
+It compares the digits at step 100,000 with the digits at step 1,000.
 
     python -m benchmarks.run endurance
 
-Two trainings take turns, of which one has done 99,000 steps more before the first. Memory is what
-the older one holds at the end of each 1,000 steps, against what it held at step 1,000.
+Two trainings take turns; one has done 99,000 more steps before its first turn. Memory is the older
+one's at the end of each 1,000 steps, against its memory at step 1,000.
 """
 
 import dataclasses
@@ -15,7 +16,7 @@ LATE, EARLY = 100_000, 1_000
 
 
 def measure(rounds=10, late=LATE):
-  """Two rows: throughput and memory."""
+  """Returns two rows: throughput and memory."""
   case = dataclasses.replace(cases.CASES["digits"], steps=1000)
   slices = sides.alternate(
     {

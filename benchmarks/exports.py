@@ -1,12 +1,11 @@
-"""Prediction by an export, beside Keras `predict` and beside other engines as they are called bare.
+"""Prediction by an export, compared with Keras `predict` and with direct calls of other engines.
 
     python -m benchmarks.run exports --cases=cifar128,fashion
 
-Two questions of each network, both of images that are decoded already: how many images a second in
-batches, and how long one image by itself takes. ONNX Runtime and OpenVINO convert the same
-SavedModel by their own tools, and have their own settings, but for OpenVINO's precision, which is
-float32 for all. They come with the extras [onnx] and [openvino]; without them, their rows are left
-out.
+Two questions for each network, with decoded images: how many images a second in batches, and how
+long a single image takes. ONNX Runtime and OpenVINO convert the same SavedModel with their own
+tools, and have their own settings, except OpenVINO's precision, float32 for all. They come with the
+extras [onnx] and [openvino]; without an extra, the benchmark skips its rows.
 """
 
 import glob
@@ -29,7 +28,7 @@ _FLOAT32 = {"INFERENCE_PRECISION_HINT": "f32"}
 
 
 def measure(names=CASES, rounds=10):
-  """Rows of those of these cases that are in `CASES`."""
+  """Returns rows for the named cases that `CASES` has."""
   rows = []
   for name in names:
     if name in CASES:
@@ -100,7 +99,7 @@ def _latency(case, folder, rounds):
 
 
 def _bare():
-  """dict of name → side, of the engines that are installed."""
+  """Returns name → side for the installed engines."""
   return {
     name: side
     for name, side in {"onnxruntime": onnxruntime, "openvino": openvino}.items()
@@ -109,7 +108,7 @@ def _bare():
 
 
 def _in_process(function, *arguments):
-  """Calls a function in a process of its own, so that this one does not hold TensorFlow."""
+  """Calls a function in another process, so that this one does not load TensorFlow."""
   process = multiprocessing.get_context("spawn").Process(target=function, args=arguments)
   process.start()
   process.join()
@@ -118,7 +117,7 @@ def _in_process(function, *arguments):
 
 
 def export(case, folder):
-  """Trains two steps and exports; and writes the same model as the other engines' tools do."""
+  """Trains two steps and exports; also writes the same model with the other engines' tools."""
   import trainer
 
   def input_fn(params):
@@ -140,14 +139,14 @@ def export(case, folder):
 
 
 def _images(case):
-  """float32 [steps · batch_size, ...], those of a slice."""
+  """Returns float32 [steps · batch_size, ...], a slice's images."""
   count = case.steps * case.batch_size
   images, _ = case.data()
   return (np.resize(images, (count, *case.shape)) / case.white).astype(np.float32)
 
 
 def _work(turns, case, predict, seconds):
-  """A slice of batches; or, where there is a file for their seconds, of calls of one image."""
+  """Runs a slice of batches; or, given a file for their seconds, of calls with one image."""
   images = _images(case)
   taken = []
   while turns.take():
@@ -164,7 +163,7 @@ def _work(turns, case, predict, seconds):
 
 
 def octet(turns, case, folder, engine, seconds=None):
-  """An engine of ours, chosen as a Predictor chooses it."""
+  """Octet's engine, as a Predictor selects it."""
   import trainer
 
   predictor = trainer.Predictor(
@@ -185,7 +184,7 @@ def keras(turns, case, folder):
 
 
 def onnxruntime(turns, case, folder, seconds=None):
-  """ONNX Runtime with what tf2onnx makes of the SavedModel."""
+  """ONNX Runtime with tf2onnx's conversion of the SavedModel."""
   import onnxruntime
 
   session = onnxruntime.InferenceSession(
@@ -195,13 +194,13 @@ def onnxruntime(turns, case, folder, seconds=None):
 
 
 def openvino(turns, case, folder, seconds=None):
-  """OpenVINO with what it reads from the SavedModel, one call after the other."""
+  """OpenVINO reading the SavedModel, one call after the other."""
   compiled = _compiled(folder, {})
   _work(turns, case, lambda images: compiled({"image": images}), seconds)
 
 
 def openvino_asynchronous(turns, case, folder):
-  """The same, set for throughput: a queue keeps several calls under way."""
+  """The same, set for throughput: a queue keeps several calls in flight."""
   import openvino
 
   queue = openvino.AsyncInferQueue(_compiled(folder, {"PERFORMANCE_HINT": "THROUGHPUT"}))

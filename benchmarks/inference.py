@@ -1,10 +1,9 @@
-"""Evaluation and prediction of a whole set, beside Keras `evaluate` and `predict` as they are
-called by default.
+"""Evaluation and prediction of a whole set, compared with Keras's default `evaluate` and `predict`.
 
     python -m benchmarks.run inference
 
-A slice is one call, with all that belongs to it: ours looks for the newest checkpoint, makes the
-input and computes accuracy and loss.
+A slice is one complete call: Octet's finds the newest checkpoint, makes the input and computes
+accuracy and loss.
 """
 
 import itertools
@@ -14,7 +13,7 @@ from benchmarks import cases, results, sides
 
 
 def measure(names=tuple(cases.CASES), rounds=10):
-  """Rows of the cases of these names."""
+  """Returns rows for the named cases."""
   rows = []
   for name, precision in itertools.product(names, ("float32", "bfloat16")):
     case = cases.CASES[name]

@@ -1,21 +1,21 @@
-"""The input pipelines beside bare tf.data pipelines that do the same work, in one run that
-alternates between the two.
+"""Octet's input pipelines, compared with bare tf.data pipelines that do the same work.
+
+One run alternates between the two.
 
     python -m benchmarks.input_pipelines --tfds=/data/tfds --pairs=40
     python -m benchmarks.input_pipelines --only=digits --only=cifar10
 
-For each pair, each of the two gives the same number of batches, which take about `--seconds`; who
-begins changes from pair to pair. Shown is ours ÷ bare in examples a second by the clock, as the
-median over the pairs. The note has the fastest tenth of the slices of each, since other work on the
-machine makes a slice slower and never faster, and CPU time of all threads, where less is better.
-The bare pipelines are as TensorFlow's guide to input performance has them: parallel calls and
+In each pair, both return the same number of batches, which take about `--seconds`; the first side
+changes from pair to pair. The figure is ours ÷ bare in examples a second by the clock, as the
+median over the pairs. The note has the fastest tenth of each side's slices, because other work on
+the machine makes a slice slower and never faster, and the CPU time of all threads, where less is
+better. The bare pipelines follow TensorFlow's guide to input performance: parallel calls and
 prefetch by AUTOTUNE, shuffle buffers as large as ours. Where all images have one size, both know
 it.
 
 Left alone, tf.data would keep ever more batches ready in the pauses between slices, up to half of
-the memory, and slices would time these. Both sides have a budget for no more than the batches that
-are taken before the clock starts. A rate that no decoder can have tells that `--seconds` is too
-small.
+the memory, and slices would time these. So both sides have a budget for only the batches that they
+read before the clock starts. An impossible decoding rate shows that `--seconds` is too small.
 """
 
 import argparse
@@ -42,7 +42,7 @@ from trainer import errors
 from trainer.inputs import groups
 
 AUTOTUNE = tf.data.AUTOTUNE
-_WARM = 32  # batches before the clock starts: those that were waiting
+_WARM = 32  # batches before the clock starts: they were waiting
 _FLOWER = 160
 
 
@@ -74,7 +74,7 @@ def of_cifar10(folder, tfds):
 
 
 def of_cifar10_jpeg(folder, tfds):
-  """Eight files as `make_tfrecords` writes them, decoded in every epoch."""
+  """Eight files by `make_tfrecords`, decoded in every epoch."""
 
   def encode(position, example):
     identity, features, label = example
@@ -170,7 +170,7 @@ CASES = {
 
 
 class Side:
-  """One of the two pipelines; batches are taken in a loop on the device, as training does."""
+  """One of the two pipelines. A loop on the device reads the batches, as in training."""
 
   def __init__(self, dataset):
     options = tf.data.Options()
@@ -192,18 +192,21 @@ class Side:
     self._take = take
 
   def seconds(self, batches):
-    """(wall-clock, CPU) of so many batches; the CPU time is of all threads, until they rest."""
+    """Returns (wall-clock, CPU) seconds for some batches.
+
+    CPU time is of all threads, until they rest.
+    """
     cpu = time.process_time()
     self._take(self._iterator, tf.constant(_WARM))
     wall = time.perf_counter()
     self._take(self._iterator, tf.constant(batches))
     wall = time.perf_counter() - wall
-    sides.until_idle(limit=60)  # they fill what they may fill ahead
+    sides.until_idle(limit=60)  # threads fill their buffers ahead
     return wall, (time.process_time() - cpu) * batches / (batches + _WARM)
 
 
 def compare(ours, bare, pairs, seconds):
-  """(walls, CPU times, batches in a slice): arrays [2, pairs] of seconds, ours and bare's."""
+  """Returns (walls, CPU times, batches in a slice): arrays [2, pairs] of seconds, ours and bare."""
   both = [Side(ours), Side(bare)]
   for side in both:
     side.seconds(_WARM)
@@ -221,15 +224,15 @@ def compare(ours, bare, pairs, seconds):
 
 
 def measure(tfds=None, flowers=None, pairs=20, seconds=0.5, only=None):
-  """The results.Rows of the cases.
+  """Returns the cases' results.Rows.
 
   Args:
     tfds: TFDS's folder with cifar10 and tf_flowers; None for its own.
     flowers: the same for tf_flowers, if it is elsewhere.
-    pairs: slices of each of the two pipelines.
-    seconds: length of a slice, about.
-    only: names of CASES; None for all. Those whose data set is not there are left out, which is
-      printed.
+    pairs: slices of each pipeline.
+    seconds: about the length of a slice.
+    only: names of CASES; None for all. Prints the names that it skips because their data set is
+      missing.
   """
   rows = []
   for name in only or CASES:
@@ -241,7 +244,7 @@ def measure(tfds=None, flowers=None, pairs=20, seconds=0.5, only=None):
       except errors.InputError as error:
         print(f"{title} is left out: {error}", flush=True)
         continue
-      # As training takes them.
+      # As training reads them.
       walls, work, batches = compare(groups.read_ahead(ours), bare, pairs, seconds)
     ours_at_best, bare_at_best = batches * batch / np.percentile(walls, 10, axis=1)
     rows.append(

@@ -1,12 +1,12 @@
-"""A program for TensorFlow 1's Estimators, beside the same network for Octet and TensorFlow 2.15.
+"""A program for TensorFlow 1's Estimators, compared with Octet's own API and with TensorFlow 2.15.
 
     python -m benchmarks.run legacy
     python -m benchmarks.run legacy --tf215=tf215/bin/python
 
-The program trains on trainer.compat.v1 with nothing but its imports changed, see `legacy_program`;
-beside it the same network of Keras layers and a Keras optimizer on trainer.Estimator; and the
-program as it is, by another interpreter that has tensorflow-cpu==2.15.*. All three read the same
-batches, and write logs and summaries as often as they do by default.
+The program trains on trainer.compat.v1 with only its imports changed, see `legacy_program`. The
+other sides are the same network of Keras layers and a Keras optimizer on trainer.Estimator, and the
+unchanged program in another interpreter with tensorflow-cpu==2.15.*. All three read the same
+batches, and write logs and summaries at their default intervals.
 """
 
 import os
@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def measure(rounds=10, tf215="", names=tuple(legacy_program.CASES)):
-  """Rows of the cases of these names; beside 2.15 where its interpreter is given."""
+  """Returns rows for the named cases; with 2.15 if its interpreter is given."""
   rows = []
   for name in names:
     case = legacy_program.CASES[name]
@@ -54,8 +54,7 @@ def _row(case, slices, side, against, at_least):
   )
 
 
-# ---------------------------------------------------------------------- the sides, each in a
-# process of its own
+# ---------------------------------------------------------------------- the sides, one process each
 
 
 class _Turn:
@@ -76,9 +75,9 @@ class _Turn:
 
 
 class _Log:
-  """A hook that prints the loss, as a LoggingTensorHook does: at the first step, and so many later.
+  """A hook that prints the loss at the first step and at an interval, as a LoggingTensorHook does.
 
-  So both sides stop at the same steps. Octet's own report, at multiples of 100, is beside them.
+  So both sides stop at the same steps. Octet also writes its own report at multiples of 100.
   """
 
   def __init__(self, every):
@@ -124,7 +123,7 @@ def native(turns, case):
 
 
 def native_model_fn(case):
-  """The network, of Keras layers."""
+  """Returns the network, of Keras layers."""
   import keras
   import tensorflow as tf
 
@@ -148,7 +147,7 @@ def native_model_fn(case):
 
 
 def other(turns, name, python):
-  """The program by another interpreter, whose process does what this one is told to."""
+  """The program in another interpreter, whose process obeys this one."""
   environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", PYTHONPATH=str(ROOT))
   with tempfile.TemporaryDirectory() as folder, open(f"{folder}/log", "w+") as log:
     command = [python, "-m", "benchmarks.legacy_program", name, f"{folder}/model"]

@@ -1,9 +1,9 @@
-"""Programs for TensorFlow 1's Estimators, which run on trainer.compat.v1 and on TensorFlow 2.15.
+"""Programs for TensorFlow 1's Estimators, for trainer.compat.v1 and for TensorFlow 2.15.
 
     tf215/bin/python -m benchmarks.legacy_program CASE FOLDER
 
-trains one by the TensorFlow of that interpreter, for `benchmarks.legacy`: it writes "idle" on
-standard output when it rests, waits for a line on standard input, trains a slice and writes "done".
+trains one with that interpreter's TensorFlow, for `benchmarks.legacy`: it writes "idle" on standard
+output when it rests, waits for a line on standard input, trains a slice and writes "done".
 """
 
 import dataclasses
@@ -17,12 +17,12 @@ class Case:
   """A network and its input.
 
   Attributes:
-    name: for people.
-    shape: of an example.
-    batch_size: of it.
-    steps: in a slice.
-    logged_every: after how many steps a LoggingTensorHook tells of the loss; 0: there is none.
-    is_tpu_estimator: whether the program has a TPUEstimator, and not an Estimator.
+    name: the name for people.
+    shape: an example's shape.
+    batch_size: the batch size.
+    steps: the steps in a slice.
+    logged_every: the interval in steps of a LoggingTensorHook; 0: no hook.
+    is_tpu_estimator: whether the program has a TPUEstimator instead of an Estimator.
   """
 
   name: str
@@ -43,11 +43,11 @@ CASES = {
   "cnn": Case("CNN, TPUEstimator", (28, 28, 1), 128, 20, is_tpu_estimator=True),
 }
 
-_BATCHES = 64  # in the data
+_BATCHES = 64  # in the data set
 
 
 def dataset(tf, case):
-  """Batches without end: what is measured is the step, and not how examples are put together."""
+  """Returns endless batches: the benchmark measures the step, not the input pipeline."""
   random = np.random.RandomState(0)
   x = random.rand(_BATCHES, case.batch_size, *case.shape).astype(np.float32)
   y = random.randint(0, 10, [_BATCHES, case.batch_size]).astype(np.int32)
@@ -56,7 +56,7 @@ def dataset(tf, case):
 
 
 def logits_of(tf, case, features):
-  """The network, of tf.layers."""
+  """Returns the logits of the network, of tf.layers."""
   x = features["x"]
   if len(case.shape) == 3:
     for filters in (32, 64):
@@ -69,12 +69,12 @@ def logits_of(tf, case, features):
 
 
 def estimator(tf, case, folder, **others):
-  """The program's Estimator.
+  """Returns the program's Estimator.
 
   Args:
     tf: tf.compat.v1, or trainer.compat.v1.
     folder: the model_dir.
-    others: of the RunConfig.
+    others: the RunConfig's other arguments.
   """
 
   def model_fn(features, labels, mode, params):

@@ -1,4 +1,4 @@
-"""What a benchmark found: ratios, as a table, a JSON file and a picture."""
+"""The results of a benchmark: ratios, as a table, a JSON file and a picture."""
 
 import dataclasses
 import json
@@ -16,13 +16,13 @@ class Row:
   """One comparison.
 
   Attributes:
-    question: the benchmark it is of, such as "train".
-    case: what was run, such as "CIFAR-10 CNN, batch 128, bfloat16".
-    against: what Octet was compared with.
-    ratios: one for each pair of neighbouring slices; their median is the figure. () where a side
-      failed, which the note tells.
-    at_least, at_most: what the median must be, or None.
-    note: what else is to be known, such as the speeds and memories of both.
+    question: the benchmark, such as "train".
+    case: the workload, such as "CIFAR-10 CNN, batch 128, bfloat16".
+    against: the other side.
+    ratios: one for each pair of neighbouring slices; their median is the figure. () if a side
+      failed; the note says which.
+    at_least, at_most: the median's bounds, or None.
+    note: further information, such as the speeds and memories of both sides.
   """
 
   question: str
@@ -52,7 +52,7 @@ class Row:
 
   @property
   def holds(self):
-    """Whether the median, as it is shown, is within its bound; no, where a side failed."""
+    """Returns whether the shown median is within its bounds; False if a side failed."""
     if not self.ratios:
       return False
     shown = round(self.median, 2)
@@ -62,7 +62,7 @@ class Row:
 
 
 def _shown(row):
-  """Median and quartiles as texts."""
+  """Returns the median and quartiles as texts."""
   low, high = row.quartiles
   return (f"{row.median:.2f}", f"{low:.2f} to {high:.2f}") if row.ratios else ("failed", "")
 
@@ -88,7 +88,7 @@ def show(rows):
 
 
 def markdown(rows):
-  """The table as Markdown."""
+  """Returns the table in Markdown."""
   lines = [
     "| question | case | against | ratio | quartiles | must be |",
     "|---|---|---|---|---|---|",
@@ -101,8 +101,9 @@ def markdown(rows):
 
 
 def add(rows, folder):
-  """Writes results.json, results.md and results.png into a folder, with those rows that it has
-  already and that these do not replace.
+  """Writes results.json, results.md and results.png into a folder.
+
+  Keeps rows of the folder that these do not replace.
   """
   os.makedirs(folder, exist_ok=True)
   path = os.path.join(folder, "results.json")
@@ -123,7 +124,7 @@ def add(rows, folder):
 
 
 def read(path):
-  """The rows of a results.json."""
+  """Returns the rows of a results.json."""
   with open(path) as file:
     rows = json.load(file)["rows"]
   names = [field.name for field in dataclasses.fields(Row)]
@@ -133,7 +134,7 @@ def read(path):
 
 
 def machine():
-  """dict that says what the figures were taken on."""
+  """Returns a description of the machine."""
   import tensorflow as tf
 
   return {
@@ -145,9 +146,7 @@ def machine():
 
 
 def computes_bfloat16():
-  """Whether the processor has instructions for products of bfloat16, without which it is slower
-  than float32.
-  """
+  """Returns whether the processor has bfloat16 products; without them it is slower than float32."""
   return not {"amx_bf16", "avx512_bf16"}.isdisjoint(_cpuinfo("flags").split())
 
 
@@ -156,7 +155,7 @@ def _processor():
 
 
 def _cpuinfo(key):
-  """What Linux says of the first core; "" if nothing."""
+  """Returns Linux's entry for the first core; "" if there is none."""
   try:
     with open("/proc/cpuinfo") as file:
       return next((line.partition(":")[2].strip() for line in file if line.startswith(key)), "")

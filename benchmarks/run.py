@@ -1,4 +1,4 @@
-"""All benchmarks, or those that are named: prints one table, writes results.json and results.png.
+"""Runs all benchmarks, or the named ones: prints one table, writes results.json and results.png.
 
     python -m benchmarks.run
     python -m benchmarks.run train inference --cases=digits,cifar128 --rounds=20
@@ -6,8 +6,8 @@
     python -m benchmarks.run legacy --tf215=tf215/bin/python
     python -m benchmarks.run trees --tree=/tmp/before --cases=digits,cifar128
 
-Every figure is a ratio from one run in which both sides alternate: the median over the rounds.
-PyTorch comes with `pip install '.[benchmarks]'`.
+Every figure is a ratio from one run with both sides in turn: the median over the rounds. PyTorch
+comes with `pip install '.[benchmarks]'`.
 """
 
 import argparse
@@ -17,9 +17,8 @@ from benchmarks import cases, results
 
 
 def questions(arguments):
-  """dict of name → list of functions that return its rows, a part each."""
-  # Not at the top: the processes of the sides import this module, and shall have in memory what is
-  # theirs alone.
+  """Returns name → functions that return the rows of one part each."""
+  # Not at the top: the sides' processes import this module, and must load only their own packages.
   from benchmarks import (
     checkpoint_stall,
     cifar10_air,
@@ -114,9 +113,9 @@ def main():
       parser.error(f"there is no {what} {', '.join(unknown)}; expected some of {', '.join(names)}")
   for name in arguments.names or known:
     for part in known[name]:
-      if rows := part():  # none where a data set is not there
+      if rows := part():  # no rows if a data set is missing
         results.show(rows)
-        results.add(rows, arguments.out)  # at once: the whole takes an hour
+        results.add(rows, arguments.out)  # write at once: the whole run takes an hour
   print(f"Written to {arguments.out}.")
 
 

@@ -1,4 +1,4 @@
-"""The sides of a comparison, each in a process of its own, that take turns.
+"""The sides of a comparison take turns, each in its own process.
 
     def bare(turns, case):           # a side: prepares, then does a slice of work in each turn
       ...
@@ -9,9 +9,9 @@
     slices = sides.alternate(both, rounds=10)
     slices["octet"].seconds          # one for each round
 
-A process of its own gives each side thread pools, settings and a peak of memory of its own. While
-one works, the others rest: before a side gives its turn away it waits until its threads have filled
-what they may fill ahead.
+With its own process, each side has its own thread pools, settings and peak of memory. While one
+side works, the others rest: before a side ends its turn, it waits until its threads have filled
+their buffers ahead.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from collections.abc import Callable
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-  """A function of the `Turns` and of these arguments, that prepares and then works in each turn."""
+  """A function of the `Turns` and these arguments that prepares, and then works in each turn."""
 
   function: Callable
   arguments: dict = dataclasses.field(default_factory=dict)
@@ -35,13 +35,13 @@ class Side:
 
 @dataclasses.dataclass
 class Slices:
-  """What was measured of a side.
+  """A side's measurements.
 
   Attributes:
     seconds: of each round, by the clock.
-    resident: bytes of memory that the process has after each round.
-    peak: bytes, the most that it ever had.
-    failed: why there are none of the later rounds, in a line; "" where there are all.
+    resident: the process's memory in bytes after each round.
+    peak: the process's peak of memory in bytes.
+    failed: the error that ended the rounds, in a line; "" if all ran.
   """
 
   seconds: list
@@ -51,12 +51,13 @@ class Slices:
 
 
 class _SideFailed(Exception):
-  """A side raised an error, or its process is gone."""
+  """A side raised an error, or its process ended."""
 
 
 class Turns:
-  """The side's end: `take` ends the slice before, and returns at the start of the next, or
-  false where there is none.
+  """A side's view of the turns.
+
+  `take` ends the last slice, and returns at the start of the next, or False at the end.
   """
 
   def __init__(self, connection):
@@ -64,10 +65,11 @@ class Turns:
     self._start = None
 
   def take(self, rest=None):
-    """See above.
+    """See the class.
 
     Args:
-      rest: returns when what worked in the slice rests; None: when this process's threads do.
+      rest: function that returns when the slice's workers rest; None: when this process's threads
+        rest.
     """
     seconds = None if self._start is None else time.perf_counter() - self._start
     (rest or until_idle)()
@@ -80,16 +82,16 @@ class Turns:
 
 
 def alternate(sides, rounds, warm=2):
-  """Runs the sides in turn, in an order that is reversed from round to round.
+  """Runs the sides in turn, and reverses the order from round to round.
 
   Args:
     sides: dict of name → Side.
-    rounds: slices of each that count.
-    warm: slices of each before those, in which compilers and caches do what they do once.
+    rounds: the number of slices of each side that count.
+    warm: the number of slices before those, for the first work of compilers and caches.
 
   Returns:
-    dict of name → Slices. One that fails is asked no more, and its Slices say why; the others go
-    on.
+    Name → Slices. A failed side gets no more turns, and its Slices have the error; the others
+    continue.
   """
   context = multiprocessing.get_context("spawn")
   workers, slices = {}, {name: Slices([], []) for name in sides}
@@ -103,7 +105,7 @@ def alternate(sides, rounds, warm=2):
       return None
 
   try:
-    for name, side in sides.items():  # one prepares after another
+    for name, side in sides.items():  # sides prepare one after another
       ours, theirs = context.Pipe()
       process = context.Process(target=_work, args=(theirs, side), daemon=True)
       process.start()
@@ -128,12 +130,12 @@ def alternate(sides, rounds, warm=2):
 
 
 def failure(slices, *names):
-  """Which of these sides failed, and why, in a line; "" if none did."""
+  """Returns which of these sides failed, and why, in a line; "" if none did."""
   return "; ".join(f"{name}: {slices[name].failed}" for name in names if slices[name].failed)
 
 
 def ratios(slices, other, ours="octet"):
-  """Our speed ÷ the other's, of each round: a tuple of floats, () if one of them failed."""
+  """Returns our speed ÷ the other's for each round: a tuple of floats, () if one of them failed."""
   if failure(slices, ours, other):
     return ()
   return tuple(
@@ -142,8 +144,9 @@ def ratios(slices, other, ours="octet"):
 
 
 def note(slices, examples, other, ours="octet"):
-  """What stands beside a ratio: the speeds of both, of slices of so many examples, and the most
-  memory that they had; or which of them failed.
+  """Returns the note for a ratio: both speeds and both peaks of memory, or which side failed.
+
+  A slice has this many `examples`.
   """
   if failed := failure(slices, ours, other):
     return failed
@@ -157,7 +160,7 @@ def note(slices, examples, other, ours="octet"):
 def _work(connection, side):
   try:
     side.function(Turns(connection), **side.arguments)
-  except BaseException:  # whatever it is, the other process says so
+  except BaseException:  # send any error to the other process
     connection.send(("failed", traceback.format_exc()))
 
 
@@ -177,8 +180,9 @@ def _cause(exitcode):
 
 
 def until_idle(limit=1.0):
-  """Returns when this process's threads rest, so that they do not work in the time of another
-  side; at the latest after `limit` seconds.
+  """Waits until this process's threads rest, at most `limit` seconds.
+
+  This keeps their work out of other sides' time.
   """
   deadline, before = time.monotonic() + limit, time.process_time()
   while time.monotonic() < deadline:
@@ -190,7 +194,7 @@ def until_idle(limit=1.0):
 
 
 def _resident():
-  """Bytes of memory that this process has now."""
+  """Returns this process's memory in bytes now."""
   try:
     with open("/proc/self/statm") as file:
       return int(file.read().split()[1]) * resource.getpagesize()

@@ -1,11 +1,10 @@
-"""How long a command takes: to the first training step of the digits, and to an answer that needs
-no TensorFlow.
+"""Times commands: to the first training step of the digits, and to an answer without TensorFlow.
 
     python -m benchmarks.start_up
 
-The first step is compared with that of a script of fifteen lines with the same network, optimizer
-and data. Keras's `fit` is told not to compile with XLA, which it would do on the CPU too and which
-would take it longer. Each run is a process of its own, timed from its start.
+The comparison for the first step is a script of fifteen lines with the same network, optimizer and
+data. Keras's `fit` runs without XLA: by default it compiles on the CPU too, and would take longer.
+Each run is a separate process, timed from its start.
 """
 
 import argparse
@@ -21,7 +20,7 @@ import gin
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MAIN = [sys.executable, "-m", "trainer.main"]
 
-# What a process prints when its first training step is done, followed by the time.
+# The mark before the time that a process prints after its first training step.
 _MARK = "first step done at"
 
 SCRIPT = f"""
@@ -44,15 +43,17 @@ print({_MARK!r}, time.time())
 
 @gin.configurable(module="start_up")
 def mark(step, metrics, estimator):
-  """A hook that prints when the first step was done."""
+  """A hook that prints the time of the first step's end."""
   del metrics, estimator
   if step == 1:
     print(_MARK, time.time(), flush=True)
 
 
 def measure(rounds=10):
-  """The results.Rows; each round runs every command once, and what it is compared with right
-  after it or, in each second round, before it.
+  """Returns the results.Rows.
+
+  Each round runs every command once, and its counterpart right after it or, in each second round,
+  before it.
   """
   first_step = Pairs(rounds, command_to_first_step, _script_to_first_step)
   rows = [first_step.row("digits, command to first training step", "minimal Keras script", 1.25)]
@@ -70,7 +71,7 @@ def measure(rounds=10):
 
 
 class Pairs:
-  """Seconds of `ours` and of `theirs`, functions that return them, alternating."""
+  """Seconds of `ours` and of `theirs`, functions that return seconds, in turn."""
 
   def __init__(self, rounds, ours, theirs):
     self._seconds = []
@@ -82,7 +83,7 @@ class Pairs:
         self._seconds.append((ours(), theirs()))
 
   def row(self, case, against, at_most):
-    from benchmarks import results  # here, since the command under test imports this file
+    from benchmarks import results  # here, because the command under test imports this file
 
     ours, theirs = (statistics.median(seconds) for seconds in zip(*self._seconds, strict=True))
     return results.Row(
@@ -96,7 +97,7 @@ class Pairs:
 
 
 def command_to_first_step(tree=ROOT):
-  """Seconds to the first step of the digits, with Octet of the folder `tree`."""
+  """Returns the seconds to the digits' first step, with the Octet of the folder `tree`."""
   with tempfile.TemporaryDirectory() as folder:
     return _to_mark(
       [
@@ -127,7 +128,7 @@ def _to_mark(command, cwd=ROOT):
 
 def _seconds(command):
   start = time.monotonic()
-  # A mistake is what one of them is about.
+  # One of the commands is a deliberate mistake.
   subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
   return time.monotonic() - start
 

@@ -1,6 +1,6 @@
-"""The networks of `cases` in PyTorch: channels first, as its layers have them.
+"""The networks of `cases` in PyTorch, with channels first.
 
-Padding, biases and dropout are those of the Keras layers.
+Padding, biases and dropout are the Keras layers'.
 """
 
 import torch
@@ -8,7 +8,7 @@ from torch import nn
 
 
 def build(case):
-  """A module from float images [b, channels, height, width] to logits."""
+  """Returns a module from float images [b, channels, height, width] to logits."""
   return {
     "digits_mlp": _digits_mlp,
     "cifar10_cnn": _cifar10_cnn,
@@ -73,7 +73,7 @@ def _fashion_mnist_cnn(case):
 
 
 class _Bottleneck(nn.Module):
-  """The first ResNet's: the stride is in the first convolution, as in keras.applications."""
+  """The first ResNet's block: the first convolution has the stride, as in keras.applications."""
 
   def __init__(self, channels, width, stride, shortcut):
     super().__init__()

@@ -1,13 +1,12 @@
-"""Training speed, beside a bare loop, Keras `fit` and PyTorch.
+"""Training speed, compared with a bare loop, Keras `fit` and PyTorch.
 
     python -m benchmarks.run train
     python -m benchmarks.run train --cases=digits,cifar128 --rounds=20
     python -m benchmarks.run train --device=gpu
 
 One run of a case has all sides: Octet in float32, in bfloat16, compiled by XLA and, on a CPU, on
-eight virtual cores; in both
-precisions a loop on the device and a loop that calls each step, both written by hand; Keras `fit`
-as it is called by default and with the best settings; PyTorch, eager, channels last.
+eight virtual cores; in both precisions a handwritten loop on the device and a handwritten loop that
+calls each step; Keras `fit` by default and with the best settings; PyTorch, eager, channels last.
 """
 
 import tempfile
@@ -20,7 +19,7 @@ PRECISIONS = ("float32", "bfloat16")
 
 
 def measure(names=tuple(cases.CASES), rounds=10, precisions=PRECISIONS, device="cpu"):
-  """Rows of the cases of these names, all sides on one device."""
+  """Returns rows for the named cases, all sides on one device."""
   rows = []
   for name in names:
     case = cases.CASES[name]
@@ -50,7 +49,7 @@ def _sides(case, precisions, device="cpu"):
 
 def _rows(case, precisions, slices, device="cpu"):
   def row(ours, other, against, precision, **bound):
-    if device != "cpu":  # what is wanted there is not known before it was measured
+    if device != "cpu":  # no target there before a first measurement
       bound = {}
     return results.Row(
       "train",
@@ -105,12 +104,11 @@ def _rows(case, precisions, slices, device="cpu"):
   return rows
 
 
-# ---------------------------------------------------------------------- the sides, each in a
-# process of its own
+# ---------------------------------------------------------------------- the sides, one process each
 
 
 def _compute_on(device):
-  """Has TensorFlow compute on the CPU, or on the first GPU, whose memory others use too."""
+  """Makes TensorFlow compute on the CPU, or on the first GPU and share its memory with others."""
   import tensorflow as tf
 
   gpus = tf.config.list_physical_devices("GPU")
@@ -122,7 +120,7 @@ def _compute_on(device):
 
 
 class Slice:
-  """A hook that takes a turn every `steps` steps, from a step on."""
+  """A hook that takes a turn every `steps` steps, from a given step on."""
 
   reads_variables = False
 
@@ -139,8 +137,9 @@ class Slice:
 
 
 def octet(turns, case, precision, device="cpu", age=0, xla=False):
-  """Estimator.train, all settings the default ones but for the length of the device loop; `age`
-  steps come before the first turn.
+  """Estimator.train with default settings except the length of the device loop.
+
+  `age` steps come before the first turn.
   """
   import trainer
 
@@ -164,7 +163,7 @@ def octet(turns, case, precision, device="cpu", age=0, xla=False):
 
 
 def bare(turns, case, precision, on_device=True, device="cpu"):
-  """A tf.function with the steps of a slice in a loop, or with one step that Python calls."""
+  """A tf.function with a slice's steps in a loop, or with one step that Python calls."""
   import keras
   import tensorflow as tf
 
@@ -198,8 +197,9 @@ def bare(turns, case, precision, on_device=True, device="cpu"):
 
 
 def keras_fit(turns, case, precision, tuned, device="cpu"):
-  """`fit` with arrays and nothing set; or, tuned, with a dataset, without XLA, and with all
-  steps of a slice in one execution.
+  """`fit` with arrays and default settings.
+
+  If `tuned`: with a dataset, without XLA, and with all steps of a slice in one execution.
   """
   import keras
 

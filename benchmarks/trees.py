@@ -1,4 +1,4 @@
-"""Octet here beside Octet of another folder, such as an older commit: what did a change cost?
+"""Compares Octet here with Octet in another folder, such as an older commit: the cost of a change.
 
     git worktree add /tmp/before HEAD~20
     python -m benchmarks.run trees --tree=/tmp/before --cases=digits,cifar128
@@ -16,11 +16,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def measure(tree, names, rounds=10):
-  """Rows of the training of these cases, on the CPU and on eight virtual cores.
+  """Returns rows for the cases' training, on the CPU and on eight virtual cores.
 
   Args:
-    tree: the other folder; "": there are no rows.
-    names: of the cases.
+    tree: the other folder; "": no rows.
+    names: the cases' names.
     rounds: slices of each side.
   """
   rows = []
@@ -48,7 +48,7 @@ def measure(tree, names, rounds=10):
 
 
 def measure_start(tree, rounds=10):
-  """The row of the time to the first training step; see `measure`."""
+  """Returns the row of the time to the first training step; see `measure`."""
   if not tree:
     return []
   to_first_step = start_up.command_to_first_step
@@ -57,7 +57,7 @@ def measure_start(tree, rounds=10):
 
 
 def octet(turns, tree, **arguments):
-  """`train.octet` with the packages of a folder."""
+  """`train.octet` with a folder's packages."""
   sys.path.insert(0, tree)
   import trainer
 

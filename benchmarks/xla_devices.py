@@ -1,12 +1,11 @@
-"""XLA devices beside virtual cores: speed, the host's memory, and the host's share of a loop.
+"""XLA devices compared with virtual cores: speed, host memory, and the host's share of a loop.
 
     python -m benchmarks.run xla
 
-A TPU does a step of a small network in less than a millisecond: what counts then is how long it
-waits for the host. The last row has one XLA device and loops of 100 steps, and measures from when
-the device has finished a loop's program until the next one has been started. It does not compare
-the loop with its programs alone: the host that reads input meanwhile takes time from a device that
-is the same CPU, and takes none from a TPU.
+A TPU needs less than a millisecond for a step of a small network, so its wait for the host decides.
+The last row has one XLA device and loops of 100 steps, and measures from the end of a loop's
+program on the device to the start of the next one. It does not compare the loop with its programs
+alone: a host that reads input takes time from a device on the same CPU, but none from a TPU.
 """
 
 import functools
@@ -16,13 +15,13 @@ import time
 
 from benchmarks import cases, checkpoint_stall, results, sides, train
 
-# 100 MB of weights; plain gradient descent, so that nothing else is as large.
+# 100 MB of weights; plain gradient descent adds no other large tensor.
 WIDTH = 3536
 STEPS = 100
 
 
 def measure(rounds=10):
-  """Rows of the digits, of a network of 100 MB, and of the host's share."""
+  """Returns rows for the digits, for a network of 100 MB, and for the host's share."""
   case = cases.CASES["digits"]
   digits = {
     device: sides.Side(train.octet, {"case": case, "precision": "float32", "device": device})
@@ -40,7 +39,7 @@ def measure(rounds=10):
 
 
 def _memory(title, slices):
-  """A row: the most memory that the process with XLA devices had, beside virtual cores."""
+  """Returns a row: the peak memory of the process with XLA devices, against virtual cores."""
   ours, other = (slices[device].peak / 2**20 for device in ("xla:8", "cpu:8"))
   failed = sides.failure(slices, "xla:8", "cpu:8")
   ratios = () if failed else (ours / other,)
@@ -49,14 +48,14 @@ def _memory(title, slices):
 
 
 def _host_share(rounds):
-  """A row: the share of the time in which the device waits for the host."""
+  """Returns a row: the share of time in which the device waits for the host."""
   with tempfile.NamedTemporaryFile("w+") as file:
     slices = sides.alternate({"loop": sides.Side(_loops, {"path": file.name})}, rounds, warm=2)
     waits = [float(line) for line in file]
   note, ratios = sides.failure(slices, "loop"), ()
   if not note:
     seconds = slices["loop"].seconds
-    # After the last loop of a slice the side waits for its turn.
+    # After a slice's last loop, the side waits for its turn.
     of_slices = [waits[10 * index : 10 * index + 9] for index in range(2, 2 + len(seconds))]
     ratios = tuple(
       statistics.mean(inside) * 10 / whole for inside, whole in zip(of_slices, seconds, strict=True)
@@ -69,8 +68,7 @@ def _host_share(rounds):
   return results.Row("xla", case, "the whole: waiting for the host", ratios, at_most=0.1, note=note)
 
 
-# ---------------------------------------------------------------------- the sides, each in a
-# process of its own
+# ---------------------------------------------------------------------- the sides, one process each
 
 
 def _train_wide(turns, device):
@@ -92,7 +90,10 @@ def _train_wide(turns, device):
 
 
 def _loops(turns, path):
-  """Slices of ten loops. The file gets a line a loop: how long the device waited after it."""
+  """Runs slices of ten loops.
+
+  Writes a line to the file for each loop: how long the device waited after it.
+  """
   import dataclasses
 
   import trainer
@@ -110,7 +111,7 @@ def _loops(turns, path):
         file.write(f"{time.perf_counter() - finished[0]}\n")
     return found
 
-  def timed_read(variables, *args):  # what ends a loop
+  def timed_read(variables, *args):  # ends a loop
     variables.on_devices.wait()
     finished[0] = time.perf_counter()
     return read_each(variables, *args)

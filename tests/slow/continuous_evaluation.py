@@ -1,10 +1,10 @@
-"""A trainer and a continuous evaluator as two processes on the digits; the trainer is killed with
-SIGKILL and started again.
+"""Kills a trainer on the digits with SIGKILL and restarts it, beside a continuous evaluator.
+
+Trainer and evaluator are two processes.
 
     python -m tests.slow.continuous_evaluation --kills=2
 
-Each checkpoint that is kept must have been evaluated once, and both processes must end by
-themselves.
+The evaluator must evaluate each kept checkpoint once, and both processes must end by themselves.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def run(kills, steps, poll=0.2):
       evaluator.kill()
     log.seek(0)
     assert codes == (0, 0), f"exit codes {codes}:\n{log.read()[-3000:]}"
-    # As written: metrics_file.read would hide what is there twice.
+    # Read the raw file: metrics_file.read would hide duplicates.
     with open(os.path.join(model_dir, metrics_file.NAME)) as file:
       evaluated = collections.Counter(
         int(line.split('"step": ')[1].split(",")[0]) for line in file if '"kind": "eval"' in line

@@ -1,5 +1,6 @@
-"""Damages 300 checkpoint directories, each in its own way: never a wrong restore, never a silent
-one.
+"""Damages 300 checkpoint directories, each in its own way.
+
+Octet must never restore a wrong value, and never restore silently.
 
 Example:
     python -m tests.slow.corrupt_checkpoints --count=300

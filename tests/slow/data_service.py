@@ -5,8 +5,8 @@
                                                     # killed and started again
     python -m tests.slow.data_service benchmark     # throughput with 0, 1 and 2 workers
 
-An epoch has 60 files of 50 examples, each with its number, so that what is lost or repeated can be
-counted. Without a fault nothing may be.
+An epoch has 60 files of 50 numbered examples, so the test can count lost and repeated ones. Without
+a fault there must be none.
 """
 
 import argparse
@@ -29,10 +29,10 @@ _FILES, _IN_FILE, _BATCH = 60, 50, 10
 
 
 def numbers(slowness):
-  """The examples' numbers, batched; each takes the processor for a while, on one thread."""
+  """The examples' numbers, batched; each needs some processor time on one thread."""
 
   def work(number):
-    # Of the number, so that it is not computed once for all.
+    # The value depends on the number, so TensorFlow cannot compute it once for all examples.
     value = tf.fill([96, 96], 1.0 / (96.0 + tf.cast(number, tf.float32)))
     for _ in range(slowness):
       value = tf.matmul(value, value)
@@ -68,7 +68,7 @@ class Service:
     return self._wait(*self._begin("dispatcher", f"--port={self._port}", f"--journal={journal}"))
 
   def start_workers(self, count, ports=None):
-    """Starts several workers side by side, at certain ports if some are given."""
+    """Starts several workers side by side, at the given ports if any."""
     ports = ports or lost_workers.free_ports(count)
     begun = [
       self._begin(
@@ -80,7 +80,7 @@ class Service:
       self.workers[port] = self._wait(*each)
 
   def kill_worker(self):
-    """Kills the worker that was started last; returns its port."""
+    """Kills the newest worker; returns its port."""
     port, victim = self.workers.popitem()
     victim.kill()
     victim.wait()
@@ -108,9 +108,9 @@ class Service:
 
 
 def read(service, disturb=None, epochs=None):
-  """{number: how often}; disturb() is called when a third of an epoch was read.
+  """Returns {number: how often}; calls disturb() after a third of an epoch.
 
-  Reads one epoch to its end, or as many examples as so many epochs have of an input without an end.
+  Reads one epoch to its end, or from an endless input as many examples as this many epochs have.
   """
   source = numbers(2) if epochs is None else numbers(2).repeat()
   dataset = data_service.distribute(source, service.address, None, 60.0)
@@ -126,7 +126,7 @@ def read(service, disturb=None, epochs=None):
 
 
 def tell(name, seen):
-  """Prints what was lost or repeated; returns both numbers."""
+  """Prints how many examples were lost or repeated; returns both numbers."""
   everything = _FILES * _IN_FILE
   lost = everything - len(seen)
   repeated = sum(seen.values()) - len(seen)
@@ -145,7 +145,7 @@ def faults(folder):
     service.start_workers(3)
     assert tell("no fault", read(service)) == (0, 0)
 
-    # An epoch that ends waits for all its workers, so the lost one is started again at its port.
+    # A finite epoch waits for all its workers, so restart the lost one at its port.
     def restart_worker():
       service.start_workers(1, [service.kill_worker()])
 
@@ -154,7 +154,7 @@ def faults(folder):
     assert repeated == 0
     assert tell("the epoch after", read(service)) == (0, 0)
 
-    # An input that repeats for ever goes on without it.
+    # An endless input continues without the lost worker.
     epochs = 6
     killed = []
     seen = read(service, lambda: killed.append(service.kill_worker()), epochs)
@@ -181,7 +181,7 @@ def faults(folder):
 
 
 def benchmark(folder, rounds):
-  """Reads an epoch whose examples take long to make: here, and by one and two workers, in turn."""
+  """Times an epoch of slow examples: here, and with one and two workers, in turn."""
   services = {count: Service(os.path.join(folder, str(count))) for count in (1, 2)}
   seconds = collections.defaultdict(list)
   slowness = 160

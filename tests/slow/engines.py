@@ -1,17 +1,17 @@
-"""Every shipped experiment, exported, gives the same in every engine: one table.
+"""Compares the predictions of every shipped experiment's export in every engine, in one table.
 
     python -m tests.slow.engines                      all of them, in their shipped sizes
     python -m tests.slow.engines digits.gin           some of them
     python -m tests.slow.engines --int8               what int8 costs, of models that were trained
 
-Needs the extras [onnx] and [openvino]. Each experiment trains two steps. What the live model then
-predicts for a batch is compared with the SavedModel in a process that has no Octet (to 1e-5), with
-the engines TensorFlow, ONNX Runtime and OpenVINO (to 1e-4) and with TensorFlow Lite (to 1e-3).
-Shown is the largest difference of a probability, or of a logit as a share of the largest one;
-classes must be the same. Random batches stand in for data that would have to be downloaded.
+Needs the extras [onnx] and [openvino]. Each experiment trains two steps. For one batch, it compares
+the live model's predictions with the SavedModel in a process without Octet (to 1e-5), with the
+engines TensorFlow, ONNX Runtime and OpenVINO (to 1e-4) and with TensorFlow Lite (to 1e-3). The
+table shows the largest difference of a probability, or of a logit as a share of the largest logit;
+classes must be the same. Random batches replace data that need a download.
 
---int8 trains the digits, and Fashion-MNIST where its files are, and says the accuracy of each
-export before and after it is quantised.
+--int8 trains the digits, and Fashion-MNIST if its files exist, and prints the accuracy of each
+export before and after quantization.
 """
 
 import argparse
@@ -36,7 +36,7 @@ COLUMNS = (CLEAN, *TOLERANCE)
 ROOT = pathlib.Path(__file__).parents[2] / "gin_configs"
 _DEFAULT = "serving_default"
 
-# Training that is long enough for an accuracy that means something.
+# Trainings long enough for a meaningful accuracy.
 TRAINED = {
   "digits.gin": [],
   "fashion_mnist_cnn.gin": [
@@ -49,7 +49,7 @@ TRAINED = {
 
 
 class _Keep:
-  """A hook that holds on to the Estimator of a run."""
+  """A hook that keeps the Estimator of a run."""
 
   def begin(self, estimator):
     self.estimator = estimator
@@ -59,7 +59,7 @@ class _Keep:
 
 
 def trained(file, folder, bindings, **export_options):
-  """(Estimator, input_fn of its evaluation) of an experiment that was trained and not exported."""
+  """Returns (Estimator, input_fn of its evaluation) of a trained experiment, without exports."""
   config.clear()
   config.load([f"gin_configs/{file}"], bindings)
   keep = _Keep()
@@ -74,7 +74,7 @@ def trained(file, folder, bindings, **export_options):
 
 
 def compare(file, folder):
-  """dict of engine → the largest difference from the live model, or the error it ended with."""
+  """Returns a dict of engine → the largest difference from the live model, or its error."""
   words = pathlib.Path(folder) / "words.txt"
   words.write_text("".join(f"{word}\n" for word in range(preflight_all.WORDS)))
   bindings = [
@@ -122,7 +122,7 @@ def _outcome(live, call):
 
 
 def int8(file, folder):
-  """What octet.json says of an export's int8."""
+  """Returns octet.json's report on an export's int8."""
   estimator, _ = trained(
     file, os.path.join(folder, "model"), TRAINED[file], runtimes=("tflite", "tflite_int8")
   )

@@ -1,26 +1,29 @@
-"""Does harm to the folder of a run in many ways: no traceback comes of it, and nothing is lost.
+"""Damages the folder of a run in many ways.
+
+No command may print a traceback, and nothing may be lost.
 
     python -m tests.slow.faults --count=200 --seed=0
 
-Each case takes a copy of a run that was trained for 20 steps, does one kind of harm to it, and runs
-a command on it, all by a seed:
+Each case copies a run of 20 steps, damages the copy in one way, and runs a command on it. A seed
+decides everything:
 
     full disk    a disk of its own with some room beside the run
     read-only    a disk that may not be written
     wrong JSON   a file of the run is cut, or has values of other kinds in it
     litter       what killed processes leave: half-written files and folders, leases, notes, locks
 
-Then the harm is undone, as the message says, and the training goes on to step 40. In every case:
+Then the case undoes the damage as the message advises, and the training resumes to step 40. In
+every case:
 
 - the command ends with 0, or with 2 and a last line that begins with "error: ";
-- what was there before is there afterwards: the newest checkpoint, the evaluations, the lines of
+- everything from before still exists: the newest checkpoint, the evaluations, the lines of
   metrics.jsonl, the exporters' newest SavedModels;
-- the training ends with the variables of one that was left alone, to the bit, and of killed
-  processes nothing is left.
+- the training ends with the same variables as an undisturbed one, to the bit, and leaves nothing of
+  killed processes.
 
-The disks are tmpfs in a mount namespace (unshare), for which Linux asks no privileges where user
-namespaces are allowed. The commands are forks of a process that has imported TensorFlow and not
-used it, which saves the import.
+The disks are tmpfs in a mount namespace (unshare); Linux needs no privileges for it with user
+namespaces. The commands are forks of a process that has imported TensorFlow without using it, which
+saves the import.
 """
 
 import argparse
@@ -42,7 +45,7 @@ import time
 _INSIDE = "OCTET_FAULTS_INSIDE"
 
 if __name__ == "__main__" and _INSIDE not in os.environ:
-  # The program starts again where it may mount disks of its own, before the imports that take long.
+  # The program restarts where it may mount its own disks, before the slow imports.
   os.environ[_INSIDE] = "1"
   _own = [sys.executable, "-m", "tests.slow.faults", *sys.argv[1:]]
   os.execvp("unshare", ["unshare", "--map-root-user", "--mount", *_own])
@@ -56,7 +59,7 @@ import trainer.main
 from trainer import experiment  # noqa: F401
 from trainer.cli import command
 
-_SECONDS = 300  # after which a command counts as hanging
+_SECONDS = 300  # a longer command counts as hanging
 
 _ARGUMENTS = (
   "--gin_file=gin_configs/digits.gin",
@@ -96,7 +99,7 @@ _CHECKPOINT = (".index", ".data-00000-of-00001")
 
 
 def run(model_dir, mode, steps):
-  """Runs a command of Octet in a fork: (exit code or "hangs", what it said)."""
+  """Runs a command of Octet in a fork; returns (exit code or "hangs", its output)."""
   with tempfile.TemporaryFile("w+") as log:
     process = os.fork()
     if not process:
@@ -137,7 +140,7 @@ def _wait(process):
   return "hangs"
 
 
-# ------------------------------------------------------------------------ harm
+# ---------------------------------------------------------------------- damage
 
 
 def _mount(folder, *options):
@@ -145,7 +148,7 @@ def _mount(folder, *options):
 
 
 def _fill(folder, room):
-  """Fills a disk, but for so many bytes."""
+  """Fills a disk except for a number of bytes."""
   stat = os.statvfs(folder)
   with open(folder / "filler", "wb") as file:
     file.write(bytes(max(0, stat.f_bavail * stat.f_bsize - room)))
@@ -153,7 +156,7 @@ def _fill(folder, room):
 
 @contextlib.contextmanager
 def full_disk(whole, place, randomness):
-  """The run on a disk with room for so much more, from nothing to more than a checkpoint."""
+  """The run on a disk with a given room, from nothing to more than a checkpoint."""
   room = randomness.choice([0, 1, 2, 4, 8, 16, 32, 64]) * 4096
   _mount(place, "size=16m")
   try:
@@ -167,7 +170,7 @@ def full_disk(whole, place, randomness):
 
 @contextlib.contextmanager
 def read_only(whole, place, randomness):
-  """The run on a disk that may not be written."""
+  """The run on a read-only disk."""
   _mount(place, "size=64m")
   try:
     shutil.copytree(whole, place / "run")
@@ -179,7 +182,7 @@ def read_only(whole, place, randomness):
 
 @contextlib.contextmanager
 def wrong_json(whole, place, randomness):
-  """The run with a file that has another content than it should."""
+  """The run with wrong content in a file."""
   model_dir = place / "run"
   shutil.copytree(whole, model_dir)
   name = randomness.choice(_JSON)
@@ -223,7 +226,7 @@ def _changed(value, randomness):
 
 @contextlib.contextmanager
 def litter(whole, place, randomness):
-  """The run with what processes leave that were killed."""
+  """The run with leftovers of killed processes."""
   model_dir = place / "run"
   shutil.copytree(whole, model_dir)
   ended = subprocess.Popen(["true"])
@@ -305,11 +308,11 @@ _KINDS = {
   "litter": litter,
 }
 
-# ------------------------------------------------------------- what must hold
+# --------------------------------------------------------------- requirements
 
 
 def _digest(model_dir, step):
-  """One number for all values in a checkpoint, "" where there is none or a part of one."""
+  """Returns one number for all values in a checkpoint, "" without a complete checkpoint."""
   paths = [pathlib.Path(model_dir) / f"model.ckpt-{step}{ending}" for ending in _CHECKPOINT]
   if not all(path.exists() for path in paths):
     return ""
@@ -317,7 +320,7 @@ def _digest(model_dir, step):
 
 
 def _state(model_dir):
-  """What of a run must not be lost."""
+  """Returns the parts of a run that must not get lost."""
   indices = pathlib.Path(model_dir).glob("model.ckpt-*.index")
   steps = sorted(int(path.stem.rpartition("-")[2]) for path in indices)
   exported = {}
@@ -340,7 +343,7 @@ def _read(model_dir, name):
 
 
 def _losses(before, after, name_of_damaged):
-  """What a command has lost, as phrases."""
+  """Returns a command's losses as phrases."""
   lost = [
     f"the values of checkpoint {step}"
     for step, digest in before["checkpoints"].items()
@@ -364,7 +367,7 @@ def _losses(before, after, name_of_damaged):
 
 
 def _problems(code, said):
-  """What is wrong with how a command ended, as phrases."""
+  """Returns the faults in a command's end, as phrases."""
   found = []
   if "Traceback" in said:
     found.append("traceback")
@@ -384,7 +387,7 @@ def _leftovers(model_dir):
 
 
 def check(kind, seed, whole, expected, folder):
-  """Does one harm, runs a command, undoes the harm and trains on: (what was done, problems)."""
+  """Damages a run, runs a command, undoes the damage, resumes; returns (damage, problems)."""
   randomness = random.Random(f"{kind} {seed}")
   mode = randomness.choice(_MODES)
   place = folder / "place"
@@ -398,7 +401,7 @@ def check(kind, seed, whole, expected, folder):
     problems += [f"lost: {one}" for one in _losses(before, _state(model_dir), damaged)]
     shutil.copytree(model_dir, mended)
   shutil.rmtree(place)
-  # What is damaged is removed, as the message says, of the first command or of the training.
+  # The message, of the first command or of the training, says to remove the damaged file.
   if code == 2 and damaged:
     (mended / damaged).unlink()
   again, said_again = run(mended, "train_and_evaluate", 40)

@@ -1,18 +1,21 @@
-"""All that is to be proved on a GPU, in one command; each part is a process with a time limit, and
-what it prints is kept.
+"""Runs every proof for a GPU in one command.
+
+Each part is a process with a time limit, and the command keeps its output.
 
     python -m tests.slow.gpu --out=out/gpu
     python -m tests.slow.gpu --device=cpu --quick    # a rehearsal where there is none
 
-1. What the machine has, and whether what is installed fits it.
+1. The machine, and whether the installed packages fit it.
 2. Digits and the CIFAR-10 network: trained, resumed, evaluated, exported.
-3. The conformance tests on the device, its float32 being float32 and its sums in a fixed order.
-4. What the settings do to the speed: ratios of speeds, in turn, the second round in reversed order.
+3. The conformance tests on the device, with real float32 and sums in a fixed order.
+4. The effect of the settings on the speed: ratios of speeds, in turn, the second round in reversed
+  order.
 5. Octet beside a bare loop, Keras fit and PyTorch.
-6. The comparison of devices: its results.jsonl can be merged with those of other machines.
+6. The comparison of devices: `trainer.compare --merge` can join its results.jsonl with other
+  machines'.
 
-It ends with exit code 1 if a part fails, after all others. CIFAR-10's images are made up unless
---tfds names the folder that has them: the speed does not depend on what is in them.
+It runs all parts, and its exit code is 1 if one fails. CIFAR-10's images are random unless --tfds
+names their folder: the speed does not depend on their content.
 """
 
 import argparse
@@ -43,10 +46,10 @@ class Part:
   """A process of the proof.
 
   Attributes:
-    name: of its file of output too.
-    command: what comes after the Python interpreter.
-    minutes: the most that it may take.
-    environment: variables beside those of this process.
+    name: also the name of its output file.
+    command: the command after the Python interpreter.
+    minutes: the time limit.
+    environment: variables besides this process's.
   """
 
   name: str
@@ -55,7 +58,7 @@ class Part:
   environment: dict[str, str] = dataclasses.field(default_factory=dict)
 
   def run(self, out):
-    """Runs it; returns (seconds, whether it went well)."""
+    """Runs the part; returns (seconds, whether it succeeded)."""
     begin = time.monotonic()
     with (out / f"{self.name.replace(' ', '_')}.log").open("w") as log:
       try:
@@ -76,7 +79,7 @@ class Part:
 
 
 def training(device, folder, file, bindings, *flags):
-  """The command of an experiment."""
+  """Returns the command of an experiment."""
   return [
     "-m",
     "trainer.main",
@@ -89,7 +92,7 @@ def training(device, folder, file, bindings, *flags):
 
 
 def parts(arguments, out):
-  """Yields the parts, in the order of their importance."""
+  """Yields the parts, the most important first."""
   device, quick = arguments.device, arguments.quick
   yield Part("devices", ["-m", "trainer.devices", f"--device={device}"], 3)
   steps = 300 if quick else 2000
@@ -113,7 +116,7 @@ def parts(arguments, out):
 
 
 def benchmarks(arguments, out):
-  """Yields the parts that come after the settings."""
+  """Yields the parts after the settings."""
   device, quick = arguments.device, arguments.quick
   rounds, cases = ("1", "digits") if quick else ("10", "digits,cifar128,cifar1024,resnet50")
   kind = device.partition(":")[0]
@@ -141,7 +144,7 @@ def cifar10_steps(arguments):
 
 
 def cifar10(arguments):
-  """gin that gives the CIFAR-10 network its data, and the steps last."""
+  """Returns gin bindings for the CIFAR-10 network's data and number of steps."""
   made_up = test_gin_configs.made_up((32, 32, 3), 10)
   if arguments.quick:
     made_up += ["run.train_batch_size = 16", "run.eval_batch_size = 16"]
@@ -154,7 +157,7 @@ def cifar10(arguments):
 
 
 def speeds_of_settings(arguments, out):
-  """Measures each setting in turn; returns (name → ratio to the first one's speed, did all go)."""
+  """Measures each setting in turn; returns (name → speed ÷ the first's speed, whether all ran)."""
   found, well = {name: [] for name in _SETTINGS}, True
   names = list(_SETTINGS)[: 4 if arguments.quick else None]
   every = 2 if arguments.quick else 20
@@ -176,7 +179,7 @@ def speeds_of_settings(arguments, out):
 
 
 def speed(folder):
-  """Examples/s of a run: the median over the second half of its lines."""
+  """Returns the examples/s of a run: the median over the second half of its lines."""
   lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
   found = [line["examples_per_second"] for line in lines if line["kind"] == "train"]
   return statistics.median(found[len(found) // 2 :])

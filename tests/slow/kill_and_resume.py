@@ -1,16 +1,17 @@
-"""Kills a training process with SIGKILL at random moments, starts it again each time, and compares
-it with one that was left alone.
+"""Kills a training process with SIGKILL at random moments, and compares it with an undisturbed one.
+
+Restarts the process after each kill.
 
     python -m tests.slow.kill_and_resume --kills=20 --device=cpu
     python -m tests.slow.kill_and_resume --kills=5 --device=xla:8 --steps_per_program=20
 
-The moments fall into all that the process does: it starts, steps, saves, evaluates, exports. In the
-end every variable of the last checkpoint and every loss that was logged must be those of the
-undisturbed run, to the bit. --steps_per_program says of XLA devices how many steps are one program.
+The moments hit everything that the process does: it starts, steps, saves, evaluates, exports. In
+the end, every variable of the last checkpoint and every logged loss must equal the undisturbed
+run's, to the bit. For XLA devices, --steps_per_program sets the steps of one program.
 
-By the clock, the moments are drawn from the time that an undisturbed run takes. Where other
-programs share the machine, that says little: --by_checkpoints draws a checkpoint instead, and kills
-up to two seconds after it is there.
+By default the moments come from the clock, within the time of an undisturbed run. On a busy machine
+the clock says little: --by_checkpoints draws a checkpoint instead, and kills up to two seconds
+after it appears.
 """
 
 import argparse
@@ -33,8 +34,9 @@ from trainer.checkpoints import reader
 
 
 def command(model_dir, device, steps, steps_per_program):
-  """The training that is killed: digits, with a checkpoint and an evaluation every 100 steps,
-  which is also when losses are logged.
+  """Returns the command of the training to kill.
+
+  It trains the digits, with a checkpoint, an evaluation and a logged loss every 100 steps.
   """
   return [
     sys.executable,
@@ -45,8 +47,8 @@ def command(model_dir, device, steps, steps_per_program):
     f"--device={device}",
     f"--gin_bindings=run.train_steps = {steps}",
     "--gin_bindings=RunConfig.save_checkpoints_steps = 100",
-    # A logged loss is a mean of the loops' means: its last bit depends on where the loops are
-    # cut, which else is a matter of time.
+    # A logged loss is a mean of the loops' means: its last bit depends on the ends of the loops,
+    # which would otherwise depend on time.
     "--gin_bindings=TPUConfig.iterations_per_loop = 50",
     "--gin_bindings=run.train_batch_size = 64",
     "--gin_bindings=run.eval_batch_size = 64",
@@ -55,8 +57,9 @@ def command(model_dir, device, steps, steps_per_program):
 
 
 def run(model_dir, device, steps, steps_per_program, is_time=lambda seconds: False):
-  """Runs it, to its end or until it is killed at once when `is_time`, which gets the seconds that
-  it has run; returns whether it ended by itself.
+  """Runs the training to its end, or kills it when `is_time` returns True.
+
+  `is_time` is a function of the seconds so far. Returns whether the training ended by itself.
   """
   start = time.monotonic()
   with tempfile.TemporaryFile("w+") as log:
@@ -78,12 +81,12 @@ def run(model_dir, device, steps, steps_per_program, is_time=lambda seconds: Fal
 
 
 def newest(model_dir):
-  """The step of the newest checkpoint, or -1."""
+  """Returns the newest checkpoint's step, or -1."""
   return max(checkpoint.CheckpointDirectory(model_dir).steps(), default=-1)
 
 
 def after_checkpoint(model_dir, step, delay, clock=time.monotonic):
-  """Returns an `is_time`: so many seconds after a checkpoint of this step or a later one."""
+  """Returns an `is_time`: a delay in seconds after the first checkpoint from this step on."""
   there_at = None
 
   def is_time(seconds):
@@ -96,9 +99,9 @@ def after_checkpoint(model_dir, step, delay, clock=time.monotonic):
 
 
 def losses(directory):
-  """dict of step → loss in a folder's TensorBoard files.
+  """Returns a dict of step → loss from a folder's TensorBoard files.
 
-  A step that was logged again after a restart must have the same loss.
+  If a restart logs a step again, the loss must be the same.
   """
   found = {}
   for path in sorted(tf.io.gfile.glob(os.path.join(directory, "events.*"))):
@@ -112,7 +115,7 @@ def losses(directory):
                 f"Step {event.step} was logged with the losses {found[event.step]!r} and {loss!r}."
               )
     except tf.errors.DataLossError:
-      continue  # the last record of a process that was killed while it wrote
+      continue  # the process died while it wrote its last record
   return found
 
 
@@ -124,9 +127,7 @@ def values(model_dir):
 def compare(
   kills, device, steps, steps_per_program=None, by_checkpoints=False, seed=0, clock=time.monotonic
 ):
-  """Kills and compares; returns (kills, moments) where moments tells the newest checkpoint at each
-  kill.
-  """
+  """Kills and compares; returns (kills, moments), moments as newest checkpoints at the kills."""
   randomness = random.Random(seed)
   with tempfile.TemporaryDirectory() as folder:
     alone, killed = os.path.join(folder, "alone"), os.path.join(folder, "killed")
@@ -139,11 +140,11 @@ def compare(
         wanted = max(newest(killed), 0) + 100 * randomness.randint(0, 2)
         is_time = after_checkpoint(killed, min(wanted, steps), randomness.uniform(0, 2))
       else:
-        # Sometimes early, mostly while something is written.
+        # Sometimes early, mostly during a write.
         seconds = randomness.uniform(0.3, 1.05) * whole
         is_time = functools.partial(operator.le, seconds)
       if run(killed, device, steps, steps_per_program, is_time):
-        # It came to its end, and starts over with more to do than is left of it.
+        # The training ended: start over, because it has too little left to do.
         subprocess.run(["rm", "-rf", killed], check=True)
         continue
       done += 1

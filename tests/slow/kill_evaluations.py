@@ -1,21 +1,22 @@
-"""Kills a training with evaluations, early stopping and exports with SIGKILL, starts it again, and
-compares it with one that was left alone.
+"""Kills a training that evaluates, stops early and exports, with SIGKILL.
+
+Restarts it, and compares it with an undisturbed one.
 
     python -m tests.slow.kill_evaluations --kills=30
     python -m tests.slow.kill_evaluations --kills=40 --at_the_end=10
 
-Two in three kills come at a point that is chosen by chance among all that the undisturbed run came
-by: in a step, around the writing of a checkpoint, in an evaluation, between the files that tell of
-it, around and in an export, in retention. The others come by the clock. In the end all of this must
-be as if nothing had happened, to the bit: each evaluation, where early stopping ended the training,
-the variables of the last checkpoint, and what the exporters have exported. No evaluation may be
-written down twice, and nothing half may be left.
+Two in three kills come at a random point among all points that the undisturbed run passed: in a
+step, around the writing of a checkpoint, in an evaluation, between its files, around and in an
+export, in retention. The others come by the clock. In the end, all of this must equal the
+undisturbed run's, to the bit: each evaluation, the step of early stopping, the variables of the
+last checkpoint, and the exports. No evaluation may appear twice, and no file may be incomplete.
 
-Kills --at_the_end are among the others: their trainings have no max_steps, and their data end. They
-are killed after the last checkpoint was first written: in its evaluations, in the checkpoint that
-says that the data have ended, in the last exports. No second epoch may be trained.
+Kills --at_the_end are for trainings without max_steps whose data end. They come after the last
+checkpoint's first write: in its evaluations, in the checkpoint that records the data's end, in the
+last exports. No training may start a second epoch.
 
-The processes are forks of one that has imported TensorFlow and not used it, which saves the import.
+The processes are forks of one process that has imported TensorFlow without using it, which saves
+the import.
 """
 
 import argparse
@@ -46,10 +47,10 @@ from trainer.reporting import evaluations_file, metrics_file, summaries
 
 _FORK = multiprocessing.get_context("fork")
 
-# What kills by the clock are shared out over, where the points do it for the others.
+# Kills by the clock rotate over these, as the others rotate over points.
 _CLOCK = "by the clock"
 
-# Steps of trainings whose data end: where a checkpoint is due, and where none is.
+# Steps of trainings with finite data: at a scheduled checkpoint, and between two.
 _ENDS = 30, 27
 
 
@@ -57,8 +58,9 @@ _ENDS = 30, 27
 
 
 def model_fn(features, labels, mode, params):
-  """A line with more weights than it has examples to learn them from, so that its evaluations get
-  better first and worse then; with dropout and Adam, which have a state of their own.
+  """A line with more weights than examples, so its evaluations first improve and then worsen.
+
+  Dropout and Adam have state too.
   """
   x = keras.layers.Dropout(0.2)(features["x"], training=mode == trainer.ModeKeys.TRAIN)
   y = keras.layers.Dense(1)(x)[:, 0]
@@ -100,7 +102,7 @@ def other_input(params):
 
 
 def train(model_dir, end=None):
-  """The training that is killed; with data that end at a step, or to an early stop."""
+  """Runs the training to kill, with data that end at a step, or to an early stop."""
 
   def ending_input(params):
     return train_input(params).take(end)
@@ -111,15 +113,15 @@ def train(model_dir, end=None):
     trainer.RunConfig(
       device="cpu",
       save_checkpoints_steps=10,
-      # A restart begins the mean of a logged loss anew, so that each begins at a checkpoint.
+      # A restart begins the mean of a logged loss again, so each mean begins at a checkpoint.
       save_summary_steps=10,
       retention=retention.Retention(newest=2, best=1),
-      # A logged loss is a mean of the loops' means: its last bit depends on where these are cut.
+      # A logged loss is a mean of the loops' means: its last bit depends on the ends of the loops.
       tpu_config=trainer.TPUConfig(iterations_per_loop=5),
     ),
     train_batch_size=8,
     eval_batch_size=16,
-    # The check of an export in another process is no part of what is killed here.
+    # The check of an export in another process is not a subject of these kills.
     export_options=options.ExportOptions(verify=False, warm_up_batches=()),
   )
   stopping = [early_stopping.EarlyStopping(patience=4)]
@@ -141,7 +143,7 @@ def train(model_dir, end=None):
 
 # --------------------------------------------------------------------- the kills
 
-# Functions before and after which the process may be killed, by where that is.
+# Function → its kind of place; a kill comes before or after a call.
 _POINTS = {
   "in training": [(saver.Saver, "save"), (early_stopping.EarlyStopping, "__call__")],
   "around a checkpoint": [
@@ -175,14 +177,13 @@ _POINTS = {
 
 
 def _install(at):
-  """Has the process count how often it comes by each point, and be killed at one of them.
+  """Counts the process's passes at each point, and kills it at one of them.
 
   Args:
-    at: (function's name, "before" or "after", which time), or None.
+    at: (function's name, "before" or "after", which pass), or None.
 
   Returns:
-    (a counter of (where, function's name), checkpoint → what the counter was when it was first
-    there).
+    (a counter of (place, function's name), checkpoint → the counter at its first appearance).
   """
   seen = collections.Counter()
   when_there = {}
@@ -211,7 +212,7 @@ def _install(at):
 
 
 def _child(task, pipe, log):
-  """What a fork does: its output goes to a file, its result into a pipe."""
+  """Runs a fork's task: sends its output to a file, its result into a pipe."""
   with open(log, "a") as file:
     os.dup2(file.fileno(), 1)
     os.dup2(file.fileno(), 2)
@@ -219,12 +220,12 @@ def _child(task, pipe, log):
 
 
 def forked(task, log, kill_after=None):
-  """The result of a function in a process of its own; None if that was killed.
+  """Returns a function's result from its own process; None if the process was killed.
 
   Args:
     task: a function without arguments.
-    log: the path of a file for what it says.
-    kill_after: seconds after which it is killed, or None.
+    log: the path of a file for its output.
+    kill_after: seconds until the kill, or None.
 
   Raises:
     RuntimeError: it failed by itself.
@@ -247,7 +248,7 @@ def forked(task, log, kill_after=None):
 
 
 def run(model_dir, at=None, kill_after=None, end=None):
-  """Trains until it ends or is killed; what `_install` returns, or None."""
+  """Trains to the end or a kill; returns `_install`'s result, or None."""
 
   def task():
     seen, when_there = _install(at)
@@ -257,11 +258,11 @@ def run(model_dir, at=None, kill_after=None, end=None):
   return forked(task, model_dir + ".log", kill_after)
 
 
-# --------------------------------------------------------------- what must be equal
+# --------------------------------------------------------------- comparison
 
 
 def outcome(model_dir):
-  """All that must be as in the undisturbed run, by what it is."""
+  """Returns everything that must equal the undisturbed run's, by name."""
   path = directory.CheckpointDirectory(model_dir).latest_valid()
   with open(os.path.join(model_dir, metrics_file.NAME)) as file:
     lines = [json.loads(line) for line in file]
@@ -292,7 +293,7 @@ def outcome(model_dir):
 
 
 def _points(model_dir, name):
-  """What TensorBoard shows of an evaluation, by its own reader."""
+  """Returns TensorBoard's points of an evaluation, from its own reader."""
   reader = plugin_event_accumulator.EventAccumulator(
     os.path.join(model_dir, name), size_guidance={plugin_event_accumulator.TENSORS: 0}
   )
@@ -303,7 +304,7 @@ def _points(model_dir, name):
 
 
 def _digest(path):
-  """One number for the names and values of all variables of a checkpoint."""
+  """Returns one number for the names and values of all variables in a checkpoint."""
   digest = hashlib.sha256()
   for name, value in sorted(reader.read(path, list(reader.shapes(path))).items()):
     digest.update(name.encode() + np.asarray(value).tobytes())
@@ -311,7 +312,7 @@ def _digest(path):
 
 
 def _exports(model_dir, name):
-  """(the record's metrics, of each SavedModel the digest of its variables, the oldest first)."""
+  """Returns (the record's metrics, the digest of each SavedModel's variables, the oldest first)."""
   folder = os.path.join(model_dir, "export", name)
   with open(os.path.join(folder, "exported.json")) as file:
     record = json.load(file)
@@ -344,11 +345,11 @@ def _leftovers(model_dir):
         yield os.path.relpath(os.path.join(folder, name), model_dir)
 
 
-# --------------------------------------------------------------------------- all of it
+# --------------------------------------------------------------- the whole test
 
 
 def chosen(kills, seen, seed):
-  """(where, at or None) of each kill: the places in turn, a point of each by chance."""
+  """Returns (place, at or None) of each kill: the places in turn, with a random point of each."""
   randomness = random.Random(seed)
   places = list(_POINTS)
   found = []
@@ -365,7 +366,7 @@ def chosen(kills, seen, seed):
 
 
 def chosen_at_the_end(kills, end, undisturbed, seed):
-  """The same, all after the last checkpoint was first there."""
+  """As `chosen`, with all kills after the last checkpoint's first appearance."""
   randomness = random.Random(f"{seed} {end}")
   seen, when_there = undisturbed
   before = when_there[end]
@@ -382,16 +383,16 @@ def chosen_at_the_end(kills, end, undisturbed, seed):
 
 
 def compare(number, kill, whole, expected, folder, seed, end=None):
-  """Kills one run as said, starts it again until it ends, and compares.
+  """Kills one run as described, restarts it until it ends, and compares.
 
   Returns:
-    (where, what, newest checkpoint at the kill, what differs).
+    (place, what, newest checkpoint at the kill, differences).
   """
   where, at = kill
   model_dir = os.path.join(folder, f"killed-{number}")
   if where == _CLOCK:
     randomness = random.Random(f"{seed} {number}")
-    while run(model_dir, kill_after=at * whole, end=end) is not None:  # it was done before
+    while run(model_dir, kill_after=at * whole, end=end) is not None:  # it ended first
       tf.io.gfile.rmtree(model_dir)
       at = randomness.uniform(0.1, at)
     what = f"after {at * whole:.2f} s"

@@ -1,7 +1,7 @@
-"""The published programs that legacy_programs.py runs: small data for them, and their arguments.
+"""The published programs for legacy_programs.py: small data for them, and their arguments.
 
-Batches are of 16 examples, of which there are 16, so that each step sees the same ones. Dropout is
-off by the programs' own settings where they have one.
+The data have 16 examples and batches have 16, so each step sees the same examples. Dropout is off
+by the programs' own settings where they have one.
 """
 
 import collections
@@ -32,16 +32,16 @@ class Case:
   """A program.
 
   Attributes:
-    flag: which flag tells where its checkout is.
+    flag: the flag for the folder of its checkout.
     program: its file, from the checkout.
-    make_data: function of a folder in which it writes data.
-    arguments: function of (folder of the data, model_dir, "train", "evaluate" or "export", a
-      checkpoint to begin with or None) that returns the command line.
-    model_dir: function of the model_dir that was given; where the checkpoints are.
-    losses_are_sums: whether a loss is a sum over the batch: N cores then tell the N-th part.
-    begins_in_model_dir: whether a checkpoint to begin with is put into the model_dir.
-    predicts: whether it calls Estimator.predict, so that what an export serves can be compared.
-    root: what is on the path, from the checkout.
+    make_data: function of a folder that writes data there.
+    arguments: function of (the data's folder, model_dir, "train", "evaluate" or "export", an
+      initial checkpoint or None) that returns the command line.
+    model_dir: function from the given model_dir to the folder with the checkpoints.
+    losses_are_sums: whether a loss is a sum over the batch: N cores then report an N-th of it.
+    begins_in_model_dir: whether to put an initial checkpoint into the model_dir.
+    predicts: whether it calls Estimator.predict, to compare with an export's outputs.
+    root: the folder on the path, from the checkout.
   """
 
   flag: str
@@ -82,7 +82,7 @@ def _write_records(path, rows):
 
 
 def _mrpc(folder):
-  """Pairs of sentences, of which half are the same, as GLUE's MRPC has them."""
+  """Pairs of sentences, half of them equal, in the form of GLUE's MRPC."""
   random = np.random.RandomState(1)
   words = _vocabulary(folder)
   for split in ("train", "dev", "test"):
@@ -284,9 +284,10 @@ def _images(folder):
     pixels = np.kron(random.randint(0, 255, (4, 4, 3)), np.ones((12, 12, 1))).astype(np.uint8)
     encoded = tf.io.encode_jpeg(pixels, quality=95).numpy()
     four.append({"image/encoded": encoded, "image/class/label": [label]})
-  # Each core's share has the same four, since batch norm takes the moments of a core's own share.
-  # Of two images, at 32 pixels, they are of two values where the network has one pixel left: 2.15
-  # then has other losses with TF_ENABLE_ONEDNN_OPTS=0 than without, by the fourth step 2.0 for 6.5.
+  # Each core's share has the same four images, because batch norm takes the moments of a core's own
+  # share. With two images of 32 pixels, the moments have two values where the network has one pixel
+  # left: 2.15 then has other losses with TF_ENABLE_ONEDNN_OPTS=0 than without, by the fourth step
+  # 2.0 for 6.5.
   rows = four * (_IMAGES // 4)
   for split in ("train", "validation"):
     _write_records(folder / f"{split}-00000-of-00001", rows)
@@ -343,6 +344,6 @@ CASES = collections.OrderedDict(
 
 
 def newest(model_dir: pathlib.Path) -> str | None:
-  """The newest checkpoint's name, from its files."""
+  """Returns the newest checkpoint's name, from its files."""
   steps = [int(path.suffix and path.stem.split("-")[-1]) for path in model_dir.glob("*.index")]
   return f"{model_dir}/model.ckpt-{max(steps)}" if steps else None

@@ -1,17 +1,17 @@
-"""Runs a published program and writes down the loss of each step and each evaluation.
+"""Runs a published program and records the loss of each step and each evaluation.
 
 python legacy_driver.py SIDE RECORD PROGRAM ARGUMENTS...
 
-SIDE is `octet` (the program imports trainer.compat.v1), `preflight` (the same, whose training step
-is compiled for a TPU v3-8 in place of a training, and told to RECORD), `export` (as `octet`, and
-what it predicts last is kept for legacy_served.py with a SavedModel: the program's own, else one
-that takes the features as they are) or `2.15` (it is as published, and tensorflow 2.15 runs it,
-with tf_slim in the place of tf.contrib.layers). RECORD is a file to which a line of JSON is added
-for each step and each evaluation. PROGRAM is its file.
+SIDE is `octet`: the program imports trainer.compat.v1. Or `preflight`: the same, but instead of a
+training it compiles the training step for a TPU v3-8, and records the result. Or `export`: as
+`octet`, and keeps the last predictions for legacy_served.py with a SavedModel (the program's own,
+else one for the raw features). Or `2.15`: the published program runs on tensorflow 2.15, with
+tf_slim instead of tf.contrib.layers. RECORD is a file; each step and each evaluation appends a line
+of JSON. PROGRAM is its file.
 
-What differs from run to run is held on both sides: random numbers of masks are the same for each
-example and each step, data come in their order, file after file, images are neither cut nor turned
-over, and tf.nn.dropout passes its input on. 2.15 leaves it to its threads whether
+Both sides run without the differences between runs: random numbers of masks are the same for each
+example and step, data come in order, file after file, no image is cropped or turned, and
+tf.nn.dropout passes its input through. In 2.15, threads decide whether
 `global_step.assign(global_step + 1)` comes before the learning rate is read or after; here it comes
 after the other assignments.
 """
@@ -29,14 +29,14 @@ def note(record, **what):
 
 
 def hold_random_numbers(v1):
-  """Has v1 say the same numbers for each example, at each step."""
+  """Makes v1 draw the same numbers for each example, at each step."""
 
   def uniform(shape, minval=0, maxval=1, dtype=v1.float32, seed=None, name=None):
     return v1.fill(shape, v1.cast(minval + 0.5 * (maxval - minval), dtype))
 
   def categorical(logits, num_samples, dtype=v1.int64, seed=None, name=None):
     last = v1.shape(logits)[-1]
-    order = v1.cast(v1.range(last) * 7 % 31, v1.float32) / 31.0  # apart, else equal ones tie
+    order = v1.cast(v1.range(last) * 7 % 31, v1.float32) / 31.0  # distinct, to avoid ties
     return v1.cast(v1.nn.top_k(logits + order, num_samples).indices, dtype)
 
   def shuffle(self, *args, **kwargs):
@@ -74,7 +74,7 @@ def prepare_octet(record):
   from trainer.compat.estimator import estimator
 
   class EachStep:
-    """A hook of Octet that wants to be called after each step."""
+    """A hook of Octet that runs after each step."""
 
     def next_step(self, step):
       return step + 1
@@ -122,7 +122,7 @@ def prepare_preflight(record):
 
 
 def prepare_export(record):
-  """As prepare_octet; the SavedModel of a program that exports none is written when it ends."""
+  """As prepare_octet. If the program exports no SavedModel, writes one at its end."""
   import functools
 
   import numpy as np
@@ -163,7 +163,7 @@ def prepare_export(record):
   def noting_export(self, *args, **kwargs):
     path = export_saved_model(self, *args, **kwargs)
     examples = [example(index) for index in range(len(rows_of(last["given"])))]
-    keep(path, {"input": np.array(examples, object)})  # strings of NumPy lose zeros at their end
+    keep(path, {"input": np.array(examples, object)})  # NumPy's strings lose zeros at their end
     last["exported"] = True
     return path
 
@@ -219,7 +219,7 @@ def prepare_2_15(record):
 
 
 def wrap(cls, record, hook):
-  """Has an Estimator's class note its losses and evaluations."""
+  """Makes an Estimator's class record its losses and evaluations."""
   train, evaluate = cls.train, cls.evaluate
 
   def noting_train(self, input_fn, hooks=None, *args, **kwargs):
@@ -234,7 +234,7 @@ def wrap(cls, record, hook):
 
 
 def count_last(v1):
-  """Has global_step.assign come after all other assignments of the graph, but the first ones."""
+  """Moves global_step.assign after all other assignments of the graph except the first ones."""
   from tensorflow.python.ops import ref_variable, resource_variable_ops
 
   kinds = ("Assign", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
@@ -253,11 +253,11 @@ def count_last(v1):
 
 
 def give_contrib(tf, v1):
-  """tf.contrib for 2.15, of what is there under other names; `import tensorflow` gives v1."""
+  """Makes tf.contrib for 2.15 from names that exist elsewhere; `import tensorflow` returns v1."""
   import tf_slim
   from tensorflow.python.framework import ops
 
-  ops.Tensor = v1.Tensor  # where tf_slim 1.1.0 looks for it
+  ops.Tensor = v1.Tensor  # tf_slim 1.1.0 looks for it there
   contrib = types.ModuleType("tensorflow.contrib")
   contrib.cluster_resolver = tf.distribute.cluster_resolver
   contrib.data = tf.data.experimental

@@ -1,10 +1,10 @@
-"""Small model_fns that make more than they fetch, on TensorFlow 2.15 and here.
+"""Runs small model_fns that make more operations than they fetch, on TensorFlow 2.15 and here.
 
     python -m tests.slow.legacy_graphs --tf215=tf215/bin/python
 
 Each model_fn of tests/compat/graph_cases.py trains for five steps on TensorFlow 2.15 and here: on
-one core, on two, on two XLA devices, and in programs of many steps. Then its variables must be
-equal. --tf215 is a Python with tensorflow-cpu==2.15.*; without it, the values are those of
+one core, on two, on two XLA devices, and in programs of many steps. The variables must then be
+equal. --tf215 is a Python with tensorflow-cpu==2.15.*; without it, the values come from
 tests/compat/graphs_2_15.json. --record writes that file.
 """
 
@@ -35,7 +35,7 @@ _WAYS = {
 
 
 def values(python: str, names: str, device: str = "cpu", steps: str = "") -> dict:
-  """The variables of each case, by name, or an error."""
+  """Returns each case's variables by name, or an error."""
   environment = dict(os.environ, OCTET_DEVICE=device, CUDA_VISIBLE_DEVICES="")
   if names.startswith("trainer"):
     environment["PYTHONPATH"] = os.getcwd()
@@ -48,7 +48,7 @@ def values(python: str, names: str, device: str = "cpu", steps: str = "") -> dic
 
 
 def differences(found: dict, expected: dict) -> list[str]:
-  """A line for each variable that differs, and for each error."""
+  """Yields a line for each variable that differs, and for each error."""
   lines = []
   for case, wanted in expected.items():
     got = found.get(case, "is not there")

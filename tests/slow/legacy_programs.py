@@ -1,21 +1,23 @@
-"""Published Estimator programs with their imports changed: on one core and on eight, and beside
-TensorFlow 2.15.
+"""Runs published Estimator programs with changed imports, and compares them with TensorFlow 2.15.
 
-Give the folders of the checkouts; nothing is written into them. They are copied, the imports of the
-copies are changed by `python -m trainer.compat --write`, small data are made, and each program
-trains for 20 steps and evaluates, in processes of its own:
+The programs run on one core and on eight.
+
+Give the folders of the checkouts; nothing writes into them. The command copies them, changes the
+copies' imports with `python -m trainer.compat --write`, and makes small data. Each program trains
+for 20 steps and evaluates, in its own processes:
 
     python -m tests.slow.legacy_programs --electra=PATH --albert=PATH --xlnet=PATH \
         --efficientnet=PATH/models/official/efficientnet --tf215=tf215/bin/python
 
 --tf215 is a Python with tensorflow-cpu==2.15.*, tf_slim, tensorflow-hub<0.16, sentencepiece, scipy
 and scikit-learn; there the program runs as published, and all sides begin with its checkpoint of
-step 0. The last checkpoint from here is evaluated there, too. Without the flag, one core is
-compared with eight alone. What was trained is exported last: a process with TensorFlow alone serves
-the SavedModel the examples of Estimator.predict, and the outputs are compared.
+step 0. 2.15 also evaluates the last checkpoint from here. Without the flag, the command compares
+only one core with eight. At the end the command exports the trained model: a process with
+TensorFlow alone serves the SavedModel the examples of Estimator.predict, and the command compares
+the outputs.
 
-Random masks, dropout that no setting turns off and the order of the data are held, see
-legacy_driver.py: with them no two of the sides would see the same numbers.
+Random masks, dropout without a setting and the order of the data are fixed, see legacy_driver.py:
+otherwise no two sides would see the same numbers.
 """
 
 import dataclasses
@@ -47,7 +49,7 @@ _SERVED = pathlib.Path(__file__).with_name("legacy_served.py")
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-  """Who runs a program, and where.
+  """A way to run a program.
 
   Attributes:
     name: "2.15" or "octet".
@@ -81,7 +83,7 @@ class Program:
     self._data = self._out / "data"
     self._data.mkdir(parents=True)
     self.case.make_data(self._data)
-    # As deep as the checkout was and by its name, since some programs import themselves by it.
+    # As deep as the checkout and with its name, because some programs import themselves by it.
     self._copies = {side: self._out / side / checkout.name for side in ("2.15", "octet")}
     for copy in self._copies.values():
       shutil.copytree(checkout, copy, ignore=shutil.ignore_patterns(".git"))
@@ -90,11 +92,11 @@ class Program:
       subprocess.run(change, stdout=told, stderr=subprocess.STDOUT, check=False)
 
   def model_dir(self, label: str) -> pathlib.Path:
-    """Where the checkpoints of a run are."""
+    """Returns the folder of a run's checkpoints."""
     return self.case.model_dir(self._out / "models" / label)
 
   def run(self, side: Side, phase: str, label: str, checkpoint: str | None = None) -> list[dict]:
-    """What the program noted, see legacy_driver.py."""
+    """Returns the program's records, see legacy_driver.py."""
     copy = self._copies[side.name]
     record = self._out / f"{label}_{phase}.jsonl"
     record.unlink(missing_ok=True)
@@ -122,7 +124,7 @@ class Program:
     return [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
 
   def served(self, side: Side, label: str) -> dict:
-    """Exports what was trained, and opens it elsewhere; what legacy_served.py tells."""
+    """Exports the trained model and opens it elsewhere; returns legacy_served.py's report."""
     noted = self.run(side, "export", label)
     saved_model = next(one["saved_model"] for one in reversed(noted) if "saved_model" in one)
     asked = self._out / f"{label}_export.jsonl.npz"
@@ -144,29 +146,29 @@ class Program:
 
 
 def losses(noted: list[dict]) -> list[float]:
-  """The losses of the steps, in order."""
+  """Returns the losses of the steps, in order."""
   return [one["loss"] for one in sorted((n for n in noted if "loss" in n), key=lambda n: n["step"])]
 
 
 def evaluation(noted: list[dict]) -> dict[str, float]:
-  """The last result of an evaluation."""
+  """Returns the last evaluation's result."""
   return next((one["evaluation"] for one in reversed(noted) if "evaluation" in one), {})
 
 
 def largest_difference(found: list[float], expected: list[float], factor: float = 1) -> float:
-  """The largest relative difference of losses, of which there have to be equally many."""
+  """Returns the largest relative difference of losses; their numbers must be equal."""
   return max(abs(one * factor / other - 1) for one, other in zip(found, expected, strict=True))
 
 
 def compare(program: Program) -> list[str]:
-  """Runs a program on all sides; returns rows of the table."""
+  """Runs a program on all sides; returns the table's rows."""
   one, many = (Side("octet", sys.executable, device) for device in ("cpu", f"cpu:{_CORES.value}"))
   there = Side("2.15", _TF215.value) if _TF215.value else None
   rows, first, expected = [], None, None
   if there:
     expected = losses(program.run(there, "train", "2.15"))
     first = f"{program.model_dir('2.15')}/model.ckpt-0"
-    if not program.case.begins_in_model_dir:  # train again, with what was drawn the first time
+    if not program.case.begins_in_model_dir:  # train again, with the first run's initial values
       shutil.copytree(program.model_dir("2.15"), program.model_dir("begin"))
       first = f"{program.model_dir('begin')}/model.ckpt-0"
       expected = losses(program.run(there, "train", "2.15", first))
@@ -184,7 +186,7 @@ def compare(program: Program) -> list[str]:
     rows.append(f"  largest difference of {len(expected)} losses to 2.15: {beside:.1e}")
   results = {}
   last = legacy_cases.newest(program.model_dir("cpu"))
-  if program.case.begins_in_model_dir:  # what was trained on one core, evaluated by each side
+  if program.case.begins_in_model_dir:  # the model from one core, evaluated on each side
     for side in filter(None, (one, many, there)):
       label = f"{side.title.replace(' ', '_').replace(':', '_')}_evaluates"
       program.begin_with(last, label)
@@ -201,7 +203,7 @@ def compare(program: Program) -> list[str]:
 
 
 def served(program: Program, side: Side) -> list[str]:
-  """Rows that compare what the program's SavedModel serves with what it predicted."""
+  """Returns rows that compare the SavedModel's outputs with the predictions."""
   told = program.served(side, side.device)
   rows = [f"  served {told['examples']} examples, largest differences to predict:"]
   rows += [f"    {name}: {difference:.1e}" for name, difference in told["differences"].items()]

@@ -1,10 +1,10 @@
-"""Serves what a SavedModel was asked to predict, and compares. It knows TensorFlow alone.
+"""Serves a SavedModel the inputs of earlier predictions, and compares. Imports only TensorFlow.
 
 python legacy_served.py SAVED_MODEL ASKED
 
-ASKED is an .npz with `in/NAME` for what the signature takes and `out/NAME` for what the Estimator
-predicted of it. Prints a line of JSON: how many examples there were, and by name the largest
-difference to the prediction.
+ASKED is an .npz with `in/NAME` for the signature's inputs and `out/NAME` for the Estimator's
+predictions. Prints a line of JSON: the number of examples, and by name the largest difference from
+the prediction.
 """
 
 import json
@@ -15,7 +15,7 @@ import tensorflow as tf
 
 
 def largest_differences(folder, asked):
-  """By name of an output, the largest absolute difference to what was predicted."""
+  """Returns name of an output → the largest absolute difference from the prediction."""
   serve = tf.saved_model.load(folder).signatures["serving_default"]
   taken = {key.split("/", 1)[1]: asked[key] for key in asked.files if key.startswith("in/")}
   found = serve(**{name: tf.constant(value) for name, value in taken.items()})

@@ -1,10 +1,11 @@
-"""Takes one of three machines from a training without a word, as a loss of power does, and measures
-how long the others take to end.
+"""Removes one of three machines from a training without a word, as a loss of power does.
+
+Measures how long the others take to end.
 
     python -m tests.slow.lost_power --device=xla:2
 
-The machines are network namespaces of this one, on a switch of their own; the victim's cable is
-pulled. A process that is killed or stopped would not do: its kernel goes on to answer. Needs Linux
+The machines are network namespaces of this machine, on their own switch; the test pulls the
+victim's cable. Killing or stopping a process is not enough: its kernel still answers. Needs Linux
 and root.
 """
 
@@ -22,14 +23,14 @@ from trainer import errors
 from trainer.checkpoints import directory
 
 _LIMIT_SECONDS = 15
-_SURE_SECONDS = 300  # after which workers that do not train hang
+_SURE_SECONDS = 300  # workers that take longer without training hang
 _PORT = 8470
 _SWITCH = "octet-switch"
 
 
 @contextlib.contextmanager
 def network(count):
-  """Makes the machines; yields their names, whose addresses are 10.9.0.1 and on."""
+  """Makes the machines; yields their names. Addresses start at 10.9.0.1."""
   names = [f"octet{number}" for number in range(count)]
   try:
     _ip("netns", "add", _SWITCH)
@@ -91,7 +92,7 @@ def start(names, folder, device):
 
 
 def lose(names, victim, folder, device):
-  """Trains until there is a checkpoint, and loses a machine; returns the others' seconds."""
+  """Trains until a checkpoint exists, and removes a machine; returns the others' seconds."""
   processes = start(names, folder, device)
   try:
     began = time.monotonic()

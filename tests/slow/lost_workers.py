@@ -1,16 +1,17 @@
-"""Trains on four worker processes of this machine, kills one with SIGKILL at random moments, and
-compares the weights with those of workers that were left alone.
+"""Trains on four worker processes of this machine and kills one with SIGKILL at random moments.
+
+Compares the weights with those of undisturbed workers.
 
     python -m tests.slow.lost_workers --kills=20
     python -m tests.slow.lost_workers --kills=10 --workers=2 --device=xla:2 --by_checkpoints
 
 XLA devices must come to the same bits, other devices to 1e-5: TensorFlow's sums over workers are
-not always in the same order. With --by_checkpoints each kill comes a moment after a new checkpoint:
-where workers take long to start, few moments would fall into the steps.
+not always in the same order. With --by_checkpoints, each kill comes a moment after a new
+checkpoint: slowly starting workers would otherwise rarely be in a step.
 
-Each process is started again as soon as it ends with exit code 75 or was killed, as Kubernetes and
-Slurm do, whatever the others are doing. The moments fall into all that workers do: they start, wait
-for each other, connect, step, save, evaluate. Any other exit code is a failure of the test.
+As Kubernetes and Slurm do, the test restarts each process as soon as it was killed or ends with
+exit code 75, independent of the others. The moments hit everything that workers do: they start,
+wait for each other, connect, step, save, evaluate. Any other exit code is a failure of the test.
 """
 
 import argparse
@@ -32,15 +33,15 @@ import numpy as np
 from trainer import errors
 from trainer.checkpoints import directory, reader
 
-# Workers are forks of a process that has imported what they need, which spares most of their start.
+# Workers are forks of a process with all imports, which saves most of their start.
 _FORKS = multiprocessing.get_context("forkserver")
 _IMPORTS = ["keras", "sklearn.datasets", "trainer.experiment"]
 
-_SURE_SECONDS = 300  # after which workers that have not ended hang
+_SURE_SECONDS = 300  # workers that take longer to end hang
 
 
 def free_ports(count):
-  """Ports that nobody listens at, all different."""
+  """Returns different free ports."""
   sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
   ports = [each.getsockname()[1] for each in sockets]
   for each in sockets:
@@ -49,7 +50,7 @@ def free_ports(count):
 
 
 def _work(arguments, tf_config, log):
-  """What a worker's process does: the command, with these arguments."""
+  """Runs a worker's command with these arguments."""
   with open(log, "ab", buffering=0) as file:
     os.dup2(file.fileno(), 1)
     os.dup2(file.fileno(), 2)
@@ -58,17 +59,17 @@ def _work(arguments, tf_config, log):
   try:
     runpy.run_module("trainer.main", run_name="__main__")
   finally:
-    atexit._run_exitfuncs()  # which the end of a Python of its own does, and that of a fork not
+    atexit._run_exitfuncs()  # the end of Python does this, the end of a fork does not
 
 
 class Workers:
-  """The processes of one training, which are started again until each has come to its end.
+  """The processes of one training. Restarts each until it ends.
 
   Args:
     folder: for the model_dir and the logs.
-    count: of the processes; the first one is the chief.
-    steps: of the training.
-    device: of each.
+    count: the number of processes; the first one is the chief.
+    steps: the training's steps.
+    device: each worker's device.
   """
 
   def __init__(self, folder, count, steps, device):
@@ -108,12 +109,12 @@ class Workers:
     return os.path.join(self._folder, f"worker-{number}.log")
 
   def log(self, number):
-    """The end of what a worker has printed."""
+    """Returns the end of a worker's output."""
     with open(self._log(number), errors="replace") as file:
       return file.read()[-3000:]
 
   def follow(self):
-    """Starts again who has to be; returns (numbers that have ended so, whether all are done)."""
+    """Restarts processes where needed; returns (numbers of ended workers, whether all are done)."""
     restarted = []
     for number, process in self._processes.items():
       code = process.exitcode
@@ -129,7 +130,7 @@ class Workers:
     return restarted, len(self._done) == len(self._processes)
 
   def kill(self, number):
-    """Kills a worker; returns what its log said last, or None if it had come to its end."""
+    """Kills a worker; returns its last log line, or None if it had ended."""
     if self._processes[number].exitcode is not None:
       return None
     with open(self._log(number), errors="replace") as log:
@@ -138,18 +139,18 @@ class Workers:
     return lines[-1]
 
   def newest_step(self):
-    """The step of the newest checkpoint; -1 if there is none."""
+    """Returns the newest checkpoint's step; -1 without one."""
     return max(directory.CheckpointDirectory(self.model_dir).steps(), default=-1)
 
   def close(self):
-    """Kills all that run."""
+    """Kills all running processes."""
     for process in self._processes.values():
       process.kill()
       process.join()
 
 
 def values(model_dir):
-  """name → array of the newest checkpoint."""
+  """Returns name → array of the newest checkpoint."""
   path = directory.CheckpointDirectory(model_dir).latest_valid()
   return reader.read(path, list(reader.shapes(path)))
 
@@ -171,7 +172,7 @@ def undisturbed(folder, count, steps, device):
 
 
 def compare(expected, found):
-  """The greatest difference of two trainings' values; AssertionError if their names differ."""
+  """Returns the greatest difference of two trainings' values; AssertionError if names differ."""
   assert expected.keys() == found.keys(), expected.keys() ^ found.keys()
   return max(
     float(np.max(np.abs(np.subtract(found[name], value, dtype=np.float64)), initial=0))
@@ -181,14 +182,14 @@ def compare(expected, found):
 
 
 class Record:
-  """What was seen: of kills, and of the trainings that came to their end between them."""
+  """The observations: kills, and the trainings that ended between them."""
 
   def __init__(self):
     self.victims, self.moments, self.ended, self.differences = [], [], [], []
 
 
 def disturbed(folder, count, steps, device, kills, whole, expected, seed, by_checkpoints):
-  """Kills workers until there were so many kills, and trains to the end; returns the Record."""
+  """Kills workers until the number of kills, and trains to the end; returns the Record."""
   randomness, record, number = random.Random(seed), Record(), 0
   while len(record.victims) < kills or not record.differences:
     number += 1
@@ -210,8 +211,8 @@ def disturbed(folder, count, steps, device, kills, whole, expected, seed, by_che
 
 
 def _disturb(workers, count, kills, whole, record, randomness, by_checkpoints):
-  """Lets workers come to their end, and kills one again and again after a random time."""
-  newest, waiting = workers.newest_step(), set()  # for those that a kill makes end
+  """Lets workers reach their end, and kills one again and again after a random time."""
+  newest, waiting = workers.newest_step(), set()  # the workers that must end after a kill
   changed = killed = time.monotonic()
   wait = 0 if by_checkpoints else 0.7 * whole
   next_kill = changed + randomness.uniform(0, wait)
@@ -256,10 +257,10 @@ def main():
   parser.add_argument("--device", default="cpu")
   parser.add_argument("--by_checkpoints", action="store_true")
   arguments = parser.parse_args()
-  # Threads of BLAS would not live on in a fork.
+  # BLAS's threads would not survive a fork.
   os.environ.update(TF_CPP_MIN_LOG_LEVEL="2", OPENBLAS_NUM_THREADS="1")
   _FORKS.set_forkserver_preload(_IMPORTS)
-  first = _FORKS.Process(target=str)  # waits for the imports, which are not to be timed
+  first = _FORKS.Process(target=str)  # wait for the imports, to leave them out of the times
   first.start()
   first.join()
   count, steps, device = arguments.workers, arguments.steps, arguments.device

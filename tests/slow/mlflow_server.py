@@ -1,18 +1,17 @@
-"""Trainings that MLflow's own server follows: killed, in a sweep, and with a server that dies.
+"""Runs trainings tracked by MLflow's own server: killed, in a sweep, and with a server that dies.
 
     python -m tests.slow.mlflow_server --mlflow=SERVER_ENVIRONMENT/bin/mlflow --kills=4
     python -m tests.slow.mlflow_server --mlflow=... --kills=0 --trials=10
     python -m tests.slow.mlflow_server --mlflow=... --kills=0 --rounds=3 --steps=40000
 
-The server runs on 127.0.0.1 with a store of its own; its environment may be another than this one,
-which needs mlflow or mlflow-skinny. What must hold:
+The server runs on 127.0.0.1 with its own store. It may have another environment than this one,
+which needs mlflow or mlflow-skinny. Requirements:
 
-- A training that is killed and started again is one run, which has each metric of each step of
-  metrics.jsonl once.
-- A sweep of n trials is 1 + n runs, the trials being children of the one.
-- Where the server is stopped in the middle, the training ends well, and takes no longer than one
-  that nobody follows: the speeds are compared in turn, as the median of ratios of steps a second.
-  What is missing comes by `python -m trainer.tracking`.
+- A killed and resumed training is one run, with each metric of each step of metrics.jsonl once.
+- A sweep of n trials makes 1 + n runs; the trials are children of the one.
+- If the server stops in the middle, the training succeeds, and takes no longer than one without
+  tracking: the test compares the speeds in turn, as the median of ratios of steps a second.
+  `python -m trainer.tracking` adds the missing points.
 """
 
 import argparse
@@ -70,7 +69,7 @@ def server(command, folder, port):
 
 
 def stop(process):
-  """Kills the server with all its processes, as a machine that loses its power."""
+  """Kills the server with all its processes, as a loss of power does."""
   with contextlib.suppress(ProcessLookupError):
     os.killpg(process.pid, signal.SIGKILL)
   process.wait()
@@ -85,7 +84,7 @@ def _wait_for(address, process):
 
 
 def train(model_dir, uri, *bindings):
-  """Starts a training of the digits; without a uri nobody follows it."""
+  """Starts a training of the digits; without a uri, nothing tracks it."""
   hook = ["run.train_hooks = [@MLflowHook()]", f"MLflowHook.tracking_uri = '{uri}'"]
   hook += [f"MLflowHook.experiment = '{EXPERIMENT}'", "MLflowHook.seconds = 1.0"]
   flags = [f"--gin_bindings={each}" for each in [*(hook if uri else []), *bindings]]
@@ -102,20 +101,20 @@ def train(model_dir, uri, *bindings):
 
 
 def finish(process):
-  """Waits for a training; returns what it said."""
+  """Waits for a training; returns its output."""
   said = process.communicate()[0]
   assert process.returncode == 0, said
   return said
 
 
 def counted(client, run):
-  """(metric, step) → how many points of it a run has."""
+  """Returns (metric, step) → the number of its points in a run."""
   history = {key: client.get_metric_history(run.info.run_id, key) for key in run.data.metrics}
   return collections.Counter((key, each.step) for key, all_of in history.items() for each in all_of)
 
 
 def written(model_dir):
-  """What metrics.jsonl has, in the same form."""
+  """Returns the content of metrics.jsonl in the same form."""
   return collections.Counter(
     (f"{line['kind']}/{name}", line["step"])
     for line in metrics_file.read(model_dir)
@@ -130,7 +129,7 @@ def runs(client):
 
 
 def require_whole(client, model_dir):
-  """Requires that MLflow has one run of a folder, with each metric of each step once."""
+  """Requires one run of a folder in MLflow, with each metric of each step once."""
   [run] = [each for each in runs(client) if each.data.tags["model_dir"] == model_dir]
   assert counted(client, run) == written(model_dir), (
     counted(client, run) - written(model_dir),
@@ -142,7 +141,7 @@ def require_whole(client, model_dir):
 
 
 def kill_and_resume(client, uri, folder, kills, steps, chance):
-  """Kills a training several times, by the steps that it has written down."""
+  """Kills a training several times, at steps that metrics.jsonl has reached."""
   model_dir = f"{folder}/killed"
   bindings = [f"run.train_steps = {steps}", f"RunConfig.save_checkpoints_steps = {steps // 10}"]
   for number in range(kills):
@@ -169,7 +168,7 @@ def _newest(model_dir):
 
 
 def sweep(client, uri, folder, trials):
-  """Runs a sweep, whose trials are children of one run."""
+  """Runs a sweep; its trials are children of one run."""
   before = {run.info.run_id for run in runs(client)}
   pathlib.Path(folder, "sweep.gin").write_text(SWEEP)
   bindings = ["run.train_hooks = [@MLflowHook()]", f"MLflowHook.tracking_uri = '{uri}'"]
@@ -194,7 +193,7 @@ def sweep(client, uri, folder, trials):
 
 
 def speed(model_dir):
-  """Steps a second from the first report to the last."""
+  """Returns the steps a second from the first report to the last."""
   lines = [line for line in metrics_file.read(model_dir) if line["kind"] == metrics_file.TRAIN]
   first, last = lines[1], lines[-1]
   return (last["step"] - first["step"]) / (last["time"] - first["time"])

@@ -1,5 +1,6 @@
-"""Fresh runs on eight virtual cores, one after another in one process, each with a watchdog: a run
-that stalls prints every thread's stack.
+"""Makes fresh runs on eight virtual cores, one after another in one process.
+
+A watchdog prints every thread's stack if a run stalls.
 
     python -m tests.slow.never_stalls --runs=200 --steps=12
 

@@ -1,5 +1,6 @@
-"""Every optimizer does on eight cores what it does on one: the largest difference of any variable
-after 20 steps, clipped, accumulated and averaged.
+"""Compares every optimizer on eight cores with one core.
+
+Prints the largest difference of any variable after 20 steps, clipped, accumulated and averaged.
 
 Example:
     python -m tests.slow.optimizers

@@ -1,5 +1,6 @@
-"""What was trained on eight cores is evaluated, predicted with and exported on one, in processes of
-their own; and the other way round.
+"""Trains on eight cores, and evaluates, predicts and exports on one; then the other way round.
+
+Each run is a process of its own.
 
 Example:
     python -m tests.slow.other_process
@@ -41,7 +42,7 @@ def command(model_dir, mode, device):
 
 
 def probabilities(model_dir, device):
-  """float [examples, classes], of a process of its own."""
+  """Returns float [examples, classes] from another process."""
   command(model_dir, "predict", device)
   (path,) = tf.io.gfile.glob(os.path.join(model_dir, "predictions-*.jsonl"))
   with open(path) as file:
@@ -51,7 +52,7 @@ def probabilities(model_dir, device):
 
 
 def served(model_dir):
-  """The same of the SavedModel, with TensorFlow alone."""
+  """Returns the same from the SavedModel, with TensorFlow alone."""
   model = tf.saved_model.load(exporters.newest(os.path.join(model_dir, "export")))
   features = [features for features, _ in digits.input_fn({"batch_size": 360}, split="test")]
   return np.concatenate(

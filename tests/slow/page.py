@@ -1,10 +1,10 @@
-"""The server's page in a browser: an image is dropped, and the classes and their bars appear.
+"""Drops an image on the server's page in a browser. Checks that the classes and their bars appear.
 
     python -m tests.slow.page --screenshot=out/page.png --browser=/usr/bin/chromium
 
-Needs playwright (`pip install playwright`) and a Chromium; --browser is one that is installed, in
-place of playwright's own. The digits are trained, which takes seconds, and a test image of a seven
-is dropped; then a file that is no image.
+Needs playwright (`pip install playwright`) and a Chromium; --browser is an installed one, instead
+of playwright's own. The command trains the digits, which takes seconds, and drops a test image of a
+seven, then a file that is no image.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from sklearn import datasets
 
 from tests.slow import serve_under_load
 
-# A file is dropped as a browser does it: a drop event that carries it.
+# Dropping a file as a browser does: a drop event with the file.
 _DROP = """([content, name, type]) => {
   const bytes = Uint8Array.from(atob(content), c => c.charCodeAt(0));
   const data = new DataTransfer();
@@ -27,7 +27,7 @@ _DROP = """([content, name, type]) => {
 
 
 def png_of_a_digit(place):
-  """(bytes of a PNG file, its class)."""
+  """Returns (bytes of a PNG file, its class)."""
   import tensorflow as tf
 
   digits = datasets.load_digits()
@@ -40,7 +40,7 @@ def drop(page, content, name, kind):
 
 
 def check(page, address, screenshot):
-  """AssertionError unless the page does what it is for."""
+  """Raises AssertionError unless the page works."""
   said = []
   page.on("pageerror", lambda error: said.append(str(error)))
   page.goto(address)
@@ -84,7 +84,7 @@ def main():
   with tempfile.TemporaryDirectory() as folder, sync_api.sync_playwright() as playwright:
     export_base = serve_under_load.train_digits(folder)
     with serve_under_load.server(export_base, "tensorflow") as (address, _, _):
-      # Without its sandbox, which does not start for root.
+      # Without Chromium's sandbox, which does not start for root.
       browser = playwright.chromium.launch(executable_path=arguments.browser, args=["--no-sandbox"])
       check(browser.new_page(viewport={"width": 900, "height": 760}), address, arguments.screenshot)
       browser.close()

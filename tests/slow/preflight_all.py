@@ -4,11 +4,10 @@
     python -m tests.slow.preflight_all --results=out/preflight --only=digits.gin  one, beside those
                                                                                   that are there
 
-Needs the extra [preflight]. The report of each step of each experiment on each topology is kept as
-JSON in the results folder, where a run that is started again finds it; the table,
-docs/tpu_compile_results.md, is of all that are there. Where data would have to be downloaded,
-random batches of the same shapes stand in for them: a compiler sees nothing of data but shapes and
-dtypes.
+Needs the extra [preflight]. The results folder keeps the report of each step, experiment and
+topology as JSON, and a restarted run reuses it. The table, docs/tpu_compile_results.md, covers all
+reports. Random batches of the same shapes replace data that need a download: a compiler sees only
+shapes and dtypes.
 """
 
 import argparse
@@ -29,7 +28,7 @@ SLICES = {"cifar10_cnn.gin": ("v3-512",)}
 
 
 def stand_in(shape, classes, key="image", dtype="float32"):
-  """Bindings by which random batches stand in for the data of an experiment."""
+  """Returns bindings that replace an experiment's data by random batches."""
   return (
     "import input_pipelines.random_inputs",
     "run.train_input_fn = @random_inputs.input_fn",
@@ -40,7 +39,7 @@ def stand_in(shape, classes, key="image", dtype="float32"):
   )
 
 
-# Its vocabulary is a file of the user's: one of 10,000 words, each a number, is made for it.
+# Its vocabulary is a user's file: make one of 10,000 words, each a number.
 WORDS = 10_000
 
 BINDINGS = {
@@ -64,7 +63,7 @@ BINDINGS = {
 
 
 def load(name, results):
-  """Loads a gin file with what stands in for its data, and returns the experiment."""
+  """Loads a gin file with replacements for its data, and returns the experiment."""
   config.clear()
   gin.clear_config()
   config.load(
@@ -75,7 +74,7 @@ def load(name, results):
 
 
 def check_experiment(name, missing, results):
-  """Takes steps of a gin file through the stages; each report is kept as soon as it is there.
+  """Runs a gin file's steps through the stages; keeps each report at once.
 
   Args:
     name: the gin file.
@@ -87,7 +86,7 @@ def check_experiment(name, missing, results):
   """
   print(name, flush=True)
   experiment = load(name, results)
-  # What comes before compiling is done once for all topologies.
+  # The work before compiling happens once for all topologies.
   checker = check.Check(experiment, timeout_seconds=3600, search_batch="never", tell=_tell)
   for topology_name, kind in missing:
     step = checker.check_step(kind, topology.find(topology_name))
@@ -109,13 +108,13 @@ def report_path(name, topology_name, kind, results):
 
 
 def shipped():
-  """The gin files of the shipped experiments, the large ones last."""
+  """Returns the gin files of the shipped experiments, the large ones last."""
   names = (path.name for path in (ROOT / "gin_configs").glob("*.gin"))
   return sorted(names, key=lambda name: (name.startswith("flowers"), name))
 
 
 def table(results):
-  """The page, as Markdown."""
+  """Returns the page in Markdown."""
   cases = [
     (name, topology_name, kind)
     for name in sorted(shipped())

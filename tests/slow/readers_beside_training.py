@@ -1,11 +1,11 @@
-"""Reads a model_dir in every way while a training there saves often and keeps one checkpoint.
+"""Reads a model_dir in every way while a training saves there often and keeps one checkpoint.
 
     python -m tests.slow.readers_beside_training --reads=100
 
-The training is a process of its own, saves every 5 steps and takes a few milliseconds for it, so
-that a checkpoint is soon gone. Each read must be served from one checkpoint: its weights and its
-step belong together. With --read_only the readers cannot write leases, as in the folder of somebody
-else. In the end no lease may be left.
+The training is another process. It saves every 5 steps and takes a few milliseconds for them, so a
+checkpoint soon disappears. Each read must come from one checkpoint: its weights and its step belong
+together. With --read_only the readers cannot write leases, as in the folder of somebody else. No
+lease may be left at the end.
 """
 
 import argparse
@@ -28,18 +28,19 @@ from trainer.checkpoints import directory, main, warm_start
 from trainer.io import storage
 from trainer.outputs import options
 
-_PAUSE = 0.2  # seconds between two looks at what the training has written
+_PAUSE = 0.2  # seconds between two looks at the training's files
 
 
 def model_fn(features, labels, mode, params):
-  """The line, with a variable that is the step as well: a training step adds 1 to it."""
+  """The line, with one more variable for the step: a training step adds 1."""
   spec = programs.line(features, labels, mode, params)
   steps = tf.Variable(0.0, name="steps", trainable=False)
   if mode == trainer.ModeKeys.TRAIN:
     steps.assign_add(1.0)
     return spec
   if mode == trainer.ModeKeys.PREDICT:
-    # Added up and not overwritten by it: each prediction tells from which checkpoint it is.
+    # Add the step to the prediction, instead of replacing it: each prediction then identifies its
+    # checkpoint.
     y = spec.predictions["y"]
     return trainer.EstimatorSpec(mode, predictions={"y": y, "steps": 0.0 * y + steps})
   return trainer.EstimatorSpec(
@@ -67,7 +68,7 @@ def make(folder, **settings):
 
 
 class Readers:
-  """The ways to read; each returns (what the step should be, what it is)."""
+  """The ways to read; each returns (the expected step, the actual step)."""
 
   def __init__(self, folder, elsewhere):
     self._folder, self._elsewhere = folder, elsewhere
@@ -122,7 +123,7 @@ class Readers:
 
 
 def read_only():
-  """No lease can be written from here on."""
+  """From here on, no process can write a lease."""
   write = storage.write
 
   def refuse(path, content):
@@ -153,7 +154,7 @@ def training(folder):
 
 
 def run(reads, kinds=None):
-  """Returns (kind → how many were served, kind → how many were not, what went wrong)."""
+  """Returns (kind → number of successful reads, kind → number of failed reads, problems)."""
   served, failed, reasons = collections.Counter(), collections.Counter(), []
   with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as elsewhere:
     with training(folder):

@@ -1,20 +1,22 @@
-"""trainer.serve for a minute with 64 connections that ask without a pause: no request may fail.
+"""Loads trainer.serve for a minute with 64 connections that ask without a pause.
+
+No request may fail.
 
     python -m tests.slow.serve_under_load
     python -m tests.slow.serve_under_load --export_base=out/cifar10/export --seconds=60
     python -m tests.slow.serve_under_load --protocol=infer --seconds=600
 
-Needs wrk (`apt-get install wrk`) and the extra [serve]. Without --export_base the digits are
-trained, which takes seconds. The requests are of TensorFlow Serving's protocol, or with
---protocol=infer of the Open Inference Protocol with binary tensors. They are PNGs where the model
-takes images, as from_bytes has them, and zeros where it does not. Meanwhile
+Needs wrk (`apt-get install wrk`) and the extra [serve]. Without --export_base the command trains
+the digits, which takes seconds. The requests follow TensorFlow Serving's protocol, or with
+--protocol=infer the Open Inference Protocol with binary tensors. They are PNGs for a model of
+images, else zeros. Meanwhile
 
-- a newer export appears, which must take the former one's place,
-- and what cannot be used is sent: malformed JSON, a wrong shape, a body of 50 MB, a JPEG that is
-  cut off. Each must be answered with 4xx and one sentence.
+- a newer export appears and must replace the older one,
+- and the command sends unusable requests: malformed JSON, a wrong shape, a body of 50 MB, a
+  truncated JPEG. The answer to each must be 4xx and one sentence.
 
-It prints requests, errors, p50, p99 and the longest, as wrk measures them, and the server's memory,
-ten times after the newer export was loaded. The server and wrk share the CPUs.
+It prints requests, errors, p50, p99 and the longest, from wrk, and the server's memory, ten times
+after it has loaded the newer export. The server and wrk share the CPUs.
 """
 
 import argparse
@@ -39,7 +41,7 @@ import numpy as np
 CONNECTIONS = 64
 _NAME = "loaded"
 
-# What wrk does at its end: a line of JSON.
+# wrk's last action: print a line of JSON.
 SCRIPT = """
 wrk.method = "POST"
 local file = io.open("{folder}/body", "rb")
@@ -58,7 +60,7 @@ end
 
 
 def train_digits(folder):
-  """The folder of exports of a digits network."""
+  """Returns the folder of exports of a digits network."""
   command = [sys.executable, "-m", "trainer.main", "--gin_file=gin_configs/digits.gin"]
   subprocess.run([*command, f"--model_dir={folder}/digits"], check=True, capture_output=True)
   return f"{folder}/digits/export"
@@ -66,7 +68,7 @@ def train_digits(folder):
 
 @contextlib.contextmanager
 def server(export_base, engine):
-  """Yields the address of a server, what reads its log, and the id of its process."""
+  """Yields a server's address, a function that reads its log, and its process id."""
   command = [sys.executable, "-m", "trainer.serve", f"--export_base={export_base}", "--port=0"]
   command += [f"--name={_NAME}", f"--engine={engine}", "--reload_secs=1"]
   with tempfile.TemporaryFile("w+") as log, subprocess.Popen(command, stderr=log) as process:
@@ -87,14 +89,14 @@ def _read(log):
 
 
 def get(address, path):
-  """The JSON, or the text, of a path."""
+  """Returns the JSON, or the text, of a path."""
   with urllib.request.urlopen(address + path, timeout=60) as answer:
     text = answer.read().decode()
     return json.loads(text) if answer.headers["content-type"] == "application/json" else text
 
 
 def post(address, body):
-  """(status code, body) of a request, which may be answered before all of it was sent."""
+  """Returns (status code, body) of a request; the answer may come before the end of the body."""
   connection = http.client.HTTPConnection(urllib.parse.urlparse(address).netloc, timeout=60)
   connection.putrequest("POST", f"/v1/models/{_NAME}:predict")
   connection.putheader("Content-Length", str(len(body)))
@@ -106,7 +108,7 @@ def post(address, body):
 
 
 def good_request(address, protocol="predict"):
-  """Returns (path, headers, body) of a request that the model can use: an image, or zeros."""
+  """Returns (path, headers, body) of a valid request: an image, or zeros."""
   import tensorflow as tf
 
   about = get(address, f"/v1/models/{_NAME}/about")
@@ -148,7 +150,7 @@ def binary_request(image, png, described):
 
 
 def write_script(folder, headers, body):
-  """Writes what wrk sends, and returns the path of its script."""
+  """Writes wrk's request, and returns the path of its script."""
   pathlib.Path(folder, "body").write_bytes(body)
   lines = "\n".join(f'wrk.headers["{name}"] = "{value}"' for name, value in headers.items())
   script = pathlib.Path(folder, "post.lua")
@@ -157,7 +159,7 @@ def write_script(folder, headers, body):
 
 
 def bad_requests():
-  """dict of a name → a body that cannot be used."""
+  """Returns name → an unusable body."""
   import tensorflow as tf
 
   jpeg = tf.io.encode_jpeg(np.zeros([64, 64, 3], np.uint8)).numpy()
@@ -173,7 +175,7 @@ def bad_requests():
 
 
 def publish_copy(export_base):
-  """A newer export with the same contents, published as exports are: written aside and renamed."""
+  """Publishes a newer export with the same contents: writes it aside and renames it."""
   newest = max(path for path in pathlib.Path(export_base).iterdir() if path.name.isdigit())
   newer = newest.with_name(str(int(newest.name) + 1))
   aside = newest.with_name(f".writing-{newer.name}")
@@ -183,7 +185,7 @@ def publish_copy(export_base):
 
 
 def check_bad_requests(address):
-  """Sends what cannot be used; exits unless each is refused in a sentence."""
+  """Sends unusable requests; exits unless the server refuses each in a sentence."""
   for name, body in bad_requests().items():
     status, text = post(address, body)
     said = json.loads(text)["error"]
@@ -193,7 +195,7 @@ def check_bad_requests(address):
 
 
 def wait_for_version(address, version, limit):
-  """Returns when this version is served; exits after so many seconds."""
+  """Returns once the server uses this version; exits after the limit in seconds."""
   start = time.monotonic()
   while (found := get(address, f"/v1/models/{_NAME}")["model_version_status"][0])[
     "version"
@@ -205,13 +207,13 @@ def wait_for_version(address, version, limit):
 
 
 def memory(address):
-  """Returns the MiB of memory that the server has."""
+  """Returns the server's memory in MiB."""
   found = re.search(r"^process_resident_memory_bytes (\S+)$", get(address, "/metrics"), re.M)
   return float(found[1]) / 2**20
 
 
 def load(address, export_base, protocol, seconds, folder):
-  """Runs wrk, and meanwhile publishes a newer export and sends what cannot be used."""
+  """Runs wrk, and meanwhile publishes a newer export and sends unusable requests."""
   path, headers, body = good_request(address, protocol)
   script = write_script(folder, headers, body)
   command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout=30s", f"-s{script}"]

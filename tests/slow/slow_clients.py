@@ -1,13 +1,12 @@
-"""What slow clients cost those beside them: requests with and without 2,000 slow connections.
+"""Measures the cost of slow clients for others: requests with and without 2,000 slow connections.
 
     python -m tests.slow.slow_clients
     python -m tests.slow.slow_clients --connections=2000 --rounds=3 --seconds=20
 
 Needs wrk (`apt-get install wrk`) and the extra [serve]. A slow client sends a byte a second, half
-of them of the headers, half of the body, and connects anew where the server ends its connection.
-Rounds with and without them alternate. Each prints requests, those that failed, p50 and p99, the
-server's processor time for a request, which noise of other programs changes little, and the
-server's memory.
+of them in the headers, half in the body, and reconnects if the server ends its connection. Rounds
+with and without slow clients alternate. Each round prints requests, failures, p50 and p99, the
+server's processor time for a request, which other programs change little, and the server's memory.
 """
 
 import argparse
@@ -30,8 +29,8 @@ _HEAD = b"POST /v1/models/loaded:predict HTTP/1.1\r\nHost: a\r\nContent-Length: 
 
 
 async def slow_client(host, port, number):
-  """Sends a byte a second for ever: of its headers, or after them of its body."""
-  await asyncio.sleep(number % 1000 / 1000)  # not all in the same moment
+  """Sends a byte a second, endlessly: of its headers, or after them of its body."""
+  await asyncio.sleep(number % 1000 / 1000)  # not all at the same moment
   start = _HEAD + (b"\r\n" if number % 2 else b"X-Slow: ")
   while True:
     with contextlib.suppress(OSError):
@@ -46,20 +45,20 @@ async def slow_client(host, port, number):
 
 
 async def slow_clients(address, count):
-  """Runs so many of them until the process is killed."""
+  """Runs slow clients until the process dies."""
   place = urllib.parse.urlparse(address)
   await asyncio.gather(*(slow_client(place.hostname, place.port, each) for each in range(count)))
 
 
 def server_seconds(process_id):
-  """The processor time that a process has used."""
+  """Returns a process's used processor time."""
   fields = pathlib.Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
   return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextlib.contextmanager
 def beside(address, count):
-  """Runs so many slow clients in a process of their own, and waits until they are connected."""
+  """Runs slow clients in another process, and waits until they are connected."""
   if not count:
     yield
     return
@@ -73,7 +72,7 @@ def beside(address, count):
 
 
 def measure(address, path, process_id, script, seconds, good):
-  """What wrk says of a round, and the server's processor time for a request."""
+  """Returns wrk's report on a round, and the server's processor time for a request."""
   before = server_seconds(process_id)
   command = ["wrk", "-t1", f"-c{good}", f"-d{seconds}s", "--timeout=30s", f"-s{script}"]
   done = subprocess.run([*command, address + path], stdout=subprocess.PIPE, text=True, check=True)

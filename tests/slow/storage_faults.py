@@ -1,14 +1,14 @@
-"""A run on a storage that is slow, fails for a moment, fails for long, or lists what is not so.
+"""Runs on a storage that is slow, fails for a moment, fails for long, or lists outdated files.
 
     python -m tests.slow.storage_faults --cases=56
 
 Each case trains, evaluates and in part exports on `faulty://`, see tests/slow/faulty_storage, with
-faults that its seed chooses. Of every case: the final weights are to the bit those of an
-undisturbed run on a disk, every evaluation is there once with its values, TensorBoard has all
-that it had, the newest checkpoints stay, and nothing half written is left. Where the storage fails
-for long, the run ends with a StorageError, which asks for a restart, and the restart does the rest.
+faults from its seed. Requirements for each case: the final weights equal those of an undisturbed
+run on a disk to the bit, every evaluation appears once with its values, TensorBoard has all its
+points, the newest checkpoints stay, and no incomplete file is left. If the storage fails for long,
+the run ends with a StorageError that asks for a restart, and the restart completes the work.
 
-A restart is one in this process, which has forgotten what it changed, as a new one has.
+A restart happens in this process after it forgets its changes, like a new process.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from trainer.reporting import metrics_file
 
 KINDS = ("slow", "for a moment", "for long", "old listings")
 STEPS = 30
-# So many seconds pass here for one of storage.Retries.
+# This many seconds here for a second of storage.Retries.
 _SCALE = 1 / 50
 _CODES = (
   tf.errors.UNKNOWN,
@@ -47,7 +47,7 @@ _CODES = (
 
 
 def evaluations(folder):
-  """{step: loss} of a run; each is there once."""
+  """Returns {step: loss} of a run; each appears once."""
   lines = [line for line in metrics_file.read(folder) if line["kind"] == "eval"]
   found = {line["step"]: line["loss"] for line in lines}
   assert len(found) == len(lines), lines
@@ -55,7 +55,7 @@ def evaluations(folder):
 
 
 def summaries(folder):
-  """{(folder, tag, step)} of what TensorBoard would show of a run, in a folder of the machine."""
+  """Returns {(folder, tag, step)} of TensorBoard's points of a run, in a folder of the machine."""
   found = set()
   for path in glob.glob(f"{folder}/**/events.*", recursive=True):
     for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
@@ -68,9 +68,9 @@ def summaries(folder):
 def choose(kind, faults, randomness):
   """Adds the faults of a case.
 
-  All operations may fail but "append": what TensorFlow appends to an object is in a file or the
-  memory of this machine until it is uploaded, which is "publish". Its writer of summaries could not
-  do half of a record again.
+  All operations may fail except "append": what TensorFlow appends to an object stays in a file or
+  in this machine's memory until the upload, "publish". TensorFlow's writer of summaries could not
+  repeat half of a record.
   """
   operations = [name for name in faulty_storage.OPERATIONS if name != "append"]
   if kind == "slow":
@@ -100,13 +100,13 @@ def choose(kind, faults, randomness):
 
 
 def forget():
-  """Makes this process as new, as far as storage is concerned."""
+  """Resets this process's storage state to a new process's."""
   storage._changed.clear()
   storage._failing_since.clear()
 
 
 def case(number, root, expected):
-  """Runs a case; returns (its kind, operations, failures, whether it ended with a StorageError)."""
+  """Runs a case; returns (its kind, operations, failures, whether a StorageError ended it)."""
   randomness, kind = random.Random(number), KINDS[number % len(KINDS)]
   local = os.path.join(root, str(number))
   os.mkdir(local)
@@ -140,7 +140,7 @@ def case(number, root, expected):
     assert directory.CheckpointDirectory(folder).steps()[-2:] == [20, 30]
     names = [name for _, folders, files in os.walk(f"{local}/run") for name in folders + files]
     left = [name for name in names if ".owed-" in name or name.endswith(".lock")]
-    # A folder that an old listing takes for full stays, without a file.
+    # A folder that an old listing shows as full stays, without a file.
     left += [
       name
       for _, _, files in os.walk(f"{local}/run")

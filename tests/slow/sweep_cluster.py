@@ -1,11 +1,12 @@
-"""A sweep on many machines: worker processes that share one PostgreSQL, over trials that take no
-time, so that all that is left is what the sweep itself costs.
+"""Runs a sweep on many machines: worker processes that share one PostgreSQL.
+
+The trials take no time, so only the sweep's own cost remains.
 
     python -m tests.slow.sweep_cluster --workers=16 --trials=1000 --kills=4
 
-Some workers are killed with SIGKILL on the way, and replaced. In the end every trial is complete
-once: none is lost, and none was finished twice. It prints the overhead of a trial and the load of
-the database: connections, and queries, as SQLAlchemy sends them.
+The test kills some workers with SIGKILL and replaces them. In the end every trial is complete
+exactly once. It prints a trial's overhead and the load of the database: connections, and queries as
+SQLAlchemy sends them.
 """
 
 import argparse
@@ -28,7 +29,7 @@ _NAME = "cluster"
 
 
 class _Starter(programs.Starter):
-  """Also notes what was started and what has ended, in a file that all workers append to."""
+  """Also records starts and ends in a file that all workers append to."""
 
   def __init__(self, log):
     super().__init__()
@@ -55,7 +56,7 @@ class _Starter(programs.Starter):
 
 
 def _work(folder, url, count, join):
-  """A worker: what `python -m trainer.sweep --workers=1` does, with other trials."""
+  """Runs a worker as `python -m trainer.sweep --workers=1`, with other trials."""
   import sqlalchemy
 
   settings = settings_lib.load(str(folder / "sweep.gin"))
@@ -69,18 +70,18 @@ def _work(folder, url, count, join):
 
 
 def _lines(folder, what):
-  """{trial: how often} of the lines of the log that begin so."""
+  """Returns {trial: how often} of the log's lines with this beginning."""
   return collections.Counter(int(number) for kind, number, *_ in _rows(folder) if kind == what)
 
 
 def _rows(folder):
-  """The lines of the log: what, trial, queries of its worker since its last line, time."""
+  """Returns the log's lines: what, trial, queries of its worker since its last line, time."""
   path = folder / "log"
   return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def _growth(folder, trials):
-  """What a trial costs as there are more of them: lines of the queries and of the rate."""
+  """Prints a trial's cost as their number grows: lines with the queries and the rate."""
   rows, ended, window = _rows(folder), 0, trials // 10
   queries, times = collections.Counter(), {}
   for kind, _, count, moment in rows:
@@ -98,7 +99,7 @@ def _growth(folder, trials):
 
 
 def _connections(url):
-  """How many connections the database has, and the transactions that it has done."""
+  """Returns the number of connections to the database, and of its transactions."""
   import psycopg
 
   with psycopg.connect(url) as connection:
@@ -112,7 +113,7 @@ def _connections(url):
 
 
 def run(folder, url, workers, trials, kills, seed=0):
-  """Runs the sweep; prints and checks what came of it."""
+  """Runs the sweep; prints and checks the result."""
   randomness = random.Random(seed)
   fork = multiprocessing.get_context("fork")
 
@@ -124,7 +125,7 @@ def run(folder, url, workers, trials, kills, seed=0):
   settings = programs.settings(folder)
   start = time.time()
   processes = [begin(False)]
-  while not _lines(folder, "start") and processes[0].is_alive():  # which makes the trials
+  while not _lines(folder, "start") and processes[0].is_alive():  # it makes the trials
     time.sleep(0.1)
   made = time.time()
   _, transactions_before = _connections(url)
@@ -152,7 +153,7 @@ def run(folder, url, workers, trials, kills, seed=0):
   assert set(ends) == set(range(trials))
   doubled = sum(count - 1 for count in ends.values())
   again = sum(starts.values()) - sum(ends.values())
-  assert doubled <= kills, ends  # killed between a trial's end and its record: it is run again
+  assert doubled <= kills, ends  # killed between a trial's end and its record: runs again
   assert again <= kills, starts
 
   reports = [json.loads(path.read_text()) for path in folder.glob("worker-*.json")]

@@ -1,5 +1,7 @@
-"""What a sweep costs: the steps that ASHA saves, and the time from a trial's start to its first
-step, beside that of `python -m trainer.main`.
+"""Measures what a sweep costs and saves.
+
+It prints the steps that ASHA saves, and the time from a trial's start to its first step, compared
+with `python -m trainer.main`.
 
 Example:
     python -m tests.slow.sweep_costs asha --trials=40 --workers=2
@@ -33,7 +35,7 @@ sweep.bindings = {'run.train_steps': 1, 'RunConfig.save_summary_steps': 1}
 
 
 def sweep(folder, name, text, trials, workers):
-  """The report.Report of a sweep of the digits by the sweep file with this text."""
+  """Returns the report.Report of a digits sweep with this sweep file."""
   path, sweep_dir = os.path.join(folder, f"{name}.gin"), os.path.join(folder, name)
   with open(path, "w") as file:
     file.write(text)
@@ -57,7 +59,7 @@ def asha(folder, trials, workers):
       f"(trial {best[name].number})"
     )
   share = steps["asha"] / steps["none"]
-  # One standard deviation of an accuracy that is counted on 360 images.
+  # One standard deviation of an accuracy over 360 images.
   noise = (best["none"].value * (1 - best["none"].value) / 360) ** 0.5
   print(
     f"ASHA took {share:.0%} of the steps; the best differ by "
@@ -68,7 +70,7 @@ def asha(folder, trials, workers):
 
 
 def overhead(folder, rounds):
-  """Runs single trials by hand and in sweeps by turns."""
+  """Runs single trials by hand and in sweeps, in turn."""
   by_hand, in_sweep = [], []
   for number in range(rounds):
     model_dir = os.path.join(folder, f"hand{number}")

@@ -1,10 +1,11 @@
-"""Finds good settings for the digits from bad ones, in a sweep whose processes are all killed with
-SIGKILL three times on the way.
+"""Finds good settings for the digits from bad ones, in a sweep.
+
+SIGKILL ends all of its processes three times on the way.
 
     python -m tests.slow.sweep_kill --trials=40 --workers=2 --kills=3
 
-In the end every trial is finished once: none is lost or doubled, and none that was finished before
-a kill has changed. The best must have a test accuracy of at least 98 %.
+In the end every trial has finished exactly once, and no trial finished before a kill has changed.
+The best must have a test accuracy of at least 98 %.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import time
 from trainer.reporting import metrics_file
 from trainer.sweep import report, study
 
-# A network that does not learn.
+# A network that cannot learn.
 BAD = [
   "keras.optimizers.Adam.learning_rate = 1e-7",
   "digits_mlp.model_fn.hidden_units = (2,)",
@@ -30,7 +31,7 @@ SWEEP_FILE = "gin_configs/sweeps/digits.gin"
 
 
 def command(sweep_dir, trials, workers, sweep_file=SWEEP_FILE, bindings=BAD):
-  """The sweep."""
+  """Returns the sweep's command."""
   return [
     sys.executable,
     "-m",
@@ -46,18 +47,18 @@ def command(sweep_dir, trials, workers, sweep_file=SWEEP_FILE, bindings=BAD):
 
 
 def finished(sweep_dir):
-  """{number: FrozenTrial} of the trials that are finished."""
+  """Returns {number: FrozenTrial} of the finished trials."""
   if not os.path.exists(os.path.join(sweep_dir, "sweep.db")):
     return {}
   try:
     found = report.Report(*study.Study.read(study.url_for(sweep_dir), os.path.basename(sweep_dir)))
-  except study.errors.SettingError:  # it is being made
+  except study.errors.SettingError:  # the study does not exist yet
     return {}
   return {trial.number: trial for trial in found.trials if trial.state.is_finished()}
 
 
 def starting_accuracy(folder):
-  """What the bad settings come to in as many steps as a trial has."""
+  """Returns the bad settings' accuracy after as many steps as a trial has."""
   model_dir = os.path.join(folder, "start")
   subprocess.run(
     [
@@ -79,7 +80,7 @@ def starting_accuracy(folder):
 
 
 def children(pid):
-  """The processes that a process started, and those that these started."""
+  """Returns a process's children and grandchildren."""
   found = subprocess.run(
     ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True
   ).stdout.split()
@@ -87,8 +88,9 @@ def children(pid):
 
 
 def kill_when(process, sweep_dir, count, delay):
-  """Kills a sweep and all that it started, `delay` seconds after so many trials are finished;
-  returns whether it was still running.
+  """Kills a sweep and its processes, `delay` seconds after a number of finished trials.
+
+  Returns whether the sweep was still running.
   """
   while process.poll() is None and len(finished(sweep_dir)) < count:
     time.sleep(0.5)
@@ -96,7 +98,7 @@ def kill_when(process, sweep_dir, count, delay):
   if process.poll() is not None:
     return False
   for pid in (process.pid, *children(process.pid)):
-    with contextlib.suppress(ProcessLookupError):  # it ended with the one before
+    with contextlib.suppress(ProcessLookupError):  # it ended with its parent
       os.kill(pid, signal.SIGKILL)
   process.wait()
   return True
@@ -128,7 +130,7 @@ def run(folder, trials, workers, kills, seed=0):
 
 
 def _check_unchanged(before, now):
-  """What was finished before a kill is as it was."""
+  """Requires that trials finished before a kill are unchanged."""
   for number, trial in before.items():
     assert now[number] == trial, f"Trial {number} was finished, and changed after a kill."
 

@@ -1,19 +1,19 @@
-"""All that is to be proved on a TPU, in one command; send back the report.json that it writes.
+"""Runs every proof for a TPU in one command, and writes report.json, to send back.
 
     pip install '.[tpu,test]'
     python -m tests.slow.tpu --out=out/tpu                            # where the TPU is
     python -m tests.slow.tpu --out=out/xla --device=xla:8 --quick     # a rehearsal on a CPU
 
-Each part is a process of its own with a time limit, since a TPU belongs to one process at a time:
+Each part is a separate process with a time limit, because a TPU belongs to one process at a time:
 
-1. What the machine has, and the versions of what drives it.
-2. Digits: trained, evaluated, exported; the same with its programs found compiled; its checkpoint
+1. The machine, and the versions of its driver software.
+2. Digits: trained, evaluated, exported; the same with already compiled programs; its checkpoint
    evaluated again, there and on the CPU; predicted for, with the checkpoint and with the export.
-3. Digits killed at five moments and started again: weights and losses as undisturbed, to the bit.
-4. The CIFAR-10 network in float32 and bfloat16: trained, gone on with, evaluated, exported.
+3. Digits killed at five moments and restarted: weights and losses as undisturbed, to the bit.
+4. The CIFAR-10 network in float32 and bfloat16: trained, resumed, evaluated, exported.
 
-It ends with exit code 1 if a part fails, after all others. CIFAR-10's images are random unless
---tfds names the folder that has them: the speed does not depend on what is in them.
+It runs all parts, and its exit code is 1 if one fails. CIFAR-10's images are random unless --tfds
+names their folder: the speed does not depend on their content.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from tests.slow import gpu
 from trainer.compare import machine
 from trainer.pjrt import installed, tpu
 
-# What a log says in figures.
+# Figures in a log.
 _FIGURES = re.compile(
   r"^.*(?:Evaluated \d|Compiled the program|Found the program|step \d+/\d+ ).*$"
 )
@@ -34,7 +34,7 @@ _LAST_LINES = 30
 
 
 def parts(arguments, out):
-  """Yields the parts, in the order of their importance."""
+  """Yields the parts, the most important first."""
   device, quick = arguments.device, arguments.quick
   yield gpu.Part("devices", ["-m", "trainer.devices", f"--device={device}"], 5)
   yield from digits(device, 300 if quick else 2000, out)
@@ -79,7 +79,7 @@ def cifar10(arguments, out):
 
 
 def use_export(folder):
-  """Serves an export on the CPU, as where there is no Octet."""
+  """Serves an export on the CPU, without Octet."""
   import numpy as np
   import tensorflow as tf
 
@@ -94,14 +94,14 @@ def use_export(folder):
 
 
 def figures(log):
-  """What a part has said in figures: what was evaluated and compiled, and the last steps."""
+  """Returns the figures in a part's log: evaluations, compilations, and the last steps."""
   lines = [line for line in log.splitlines() if _FIGURES.search(line)]
   steps = [line for line in lines if re.search(r"step \d+/", line)]
   return [line for line in lines if line not in steps] + steps[-1:]
 
 
 def report(arguments, out, results):
-  """Returns what is to be sent back."""
+  """Returns the report to send back."""
   logs = {name: (out / f"{name.replace(' ', '_')}.log").read_text() for name in results}
   speeds = {
     folder.name: gpu.speed(folder)

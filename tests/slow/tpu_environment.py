@@ -1,10 +1,10 @@
-"""From nothing: one environment that trains on XLA devices, finds no TPU, and preflights for one.
+"""Makes an environment from nothing that trains on XLA devices, finds no TPU, and preflights it.
 
     python -m tests.slow.tpu_environment --environment=out/tpu_environment
 
-Makes a virtual environment with this folder's extra [tpu], unless it is there. In it the digits are
-trained on eight XLA devices of the CPU, `trainer.devices --device=tpu` says that there is no TPU,
-and the training program of the CIFAR-10 network is compiled for v5e-8. Takes minutes, and 2 GB to
+Makes a virtual environment with this folder's extra [tpu], if missing. In it, the command trains
+the digits on eight XLA devices of the CPU, checks that `trainer.devices --device=tpu` reports no
+TPU, and compiles the CIFAR-10 network's training program for v5e-8. Takes minutes, and 2 GB to
 download.
 """
 
@@ -27,8 +27,8 @@ def install(folder):
 
 
 def run(python, *arguments):
-  """Runs a command of Octet; returns its exit code and what it printed."""
-  # As a user has it: libtpu is told nothing by this process's variables.
+  """Runs a command of Octet; returns its exit code and its output."""
+  # Without this process's variables for libtpu, as for a user.
   environment = {name: value for name, value in os.environ.items() if not name.startswith("TPU_")}
   done = subprocess.run(
     [python, "-m", *arguments],

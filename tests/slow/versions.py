@@ -1,22 +1,21 @@
-"""Octet with each TensorFlow that is declared, the oldest and the newest Keras that fit it, and
-each Python.
+"""Tests Octet with each declared TensorFlow, the oldest and newest fitting Keras, and each Python.
 
     python -m tests.slow.versions                                  all corners, one after another
     python -m tests.slow.versions --only=2.18 --only=2.19
     python -m tests.slow.versions --python=/usr/bin/python3.12 --quick --keep=out/versions
 
-For each TensorFlow and Python it makes an environment, as `pip install '.[cpu,test]'` does but for
-the versions, and there runs, with the newest Keras and then with the oldest,
+For each TensorFlow and Python it makes an environment with `pip install '.[cpu,test]'` and these
+versions. There it runs, with the newest Keras and then with the oldest,
 
-1. the README's first command, from the installed package, which must read more than 97 % of the
+1. the README's first command, from the installed package, which must reach more than 97 % of the
   digits;
-2. the tests of private names, those of hostile gin files, and those of the checkpoints that version
+2. the tests of private names, of hostile gin files, and of the checkpoints that version
   0.1.0 wrote under Keras 3.15: restored, evaluated, predicted from, trained on, on one core and on
-  eight, to the values of then. With --conformance also the conformance tests, which take half an
-  hour of a core for each environment.
+  eight, to the values of then. With --conformance also the conformance tests, half an hour of a
+  core for each environment.
 
-All TensorFlows are tried with the first Python; each other Python with the oldest TensorFlow that
-is built for it, and with the newest. The table that it prints is that of docs/versions.md.
+The first Python runs with every TensorFlow; each other Python with its oldest TensorFlow, and with
+the newest. It prints the table of docs/versions.md.
 """
 
 import argparse
@@ -36,7 +35,7 @@ from tests import declared
 
 TENSORFLOWS = ("2.18", "2.19", "2.20", "2.21")
 PYTHONS = ("3.11", "3.12", "3.13")
-FIRST_TENSORFLOW = {"3.13": "2.20"}  # that is built for a Python; for the others, all are
+FIRST_TENSORFLOW = {"3.13": "2.20"}  # Python → its first TensorFlow, or all
 TESTS = (
   "tests/trainer/internals/test_keras_internals.py",
   "tests/trainer/internals/test_tensorflow_internals.py",
@@ -62,30 +61,29 @@ class Result:
 
 
 class Environment:
-  """One Python with one TensorFlow.
+  """A Python with a TensorFlow.
 
   Args:
-    folder: where it is made.
+    folder: the environment's folder.
     python: the interpreter.
     tensorflow: such as "2.18".
-    wheel: Octet's.
+    wheel: Octet's wheel.
   """
 
   def __init__(self, folder: pathlib.Path, python: str, tensorflow: str, wheel: pathlib.Path):
     self.python = str(folder / "bin" / "python")
     _run([python, "-m", "venv", folder])
-    # One that was kept from an earlier run gets this wheel all the same, and the newest Keras
-    # again.
+    # An environment from an earlier run gets this wheel and the newest Keras too.
     self._install("--force-reinstall", "--no-deps", str(wheel))
     self._install(f"{wheel}[cpu,test]", f"tensorflow-cpu=={tensorflow}.*")
     self._install("--upgrade", str(declared.requirements()["keras"]))
 
   def _install(self, *requirements: str) -> None:
-    # To compile all of TensorFlow takes longer than to import what of it is used.
+    # Compiling all of TensorFlow takes longer than importing the used part.
     _run([self.python, "-m", "pip", "install", "-q", "--no-compile", *requirements])
 
   def use_oldest_keras(self) -> bool:
-    """Whether that is another one than the newest, which is there at first."""
+    """Installs the oldest Keras; returns whether it differs from the newest, installed first."""
     before = self.version("keras")
     code = "import importlib.metadata as m; print('\\n'.join(m.requires('tensorflow-cpu')))"
     needs = next(r for r in map(Requirement, self.output(code).splitlines()) if r.name == "keras")
@@ -109,7 +107,7 @@ class Environment:
     return result
 
   def _first_command(self) -> str:
-    """The accuracy that it ends with, or what went wrong."""
+    """Returns the command's final accuracy, or its failure."""
     text = (declared.ROOT / "README.md").read_text()
     (line,) = re.findall(r"^\S*python (-m trainer\.main .*)$", text, re.M)[:1]
     with tempfile.TemporaryDirectory() as folder:
@@ -121,7 +119,7 @@ class Environment:
     return f"{100 * float(found[-1]):.1f} %"
 
   def _tests(self, tests: tuple[str, ...]) -> str:
-    """pytest's last line."""
+    """Returns pytest's last line."""
     command = [self.python, "-m", "pytest", "-n", "0", "-q", "--timeout=900", *tests]
     run = _captured(command, cwd=declared.ROOT, PYTHONPATH=str(declared.ROOT))
     last = (run.splitlines() or [""])[-1]
@@ -149,18 +147,18 @@ def _run(command):
 
 
 def interpreters(given: list[str]) -> dict[str, str]:
-  """Path by "3.11": those that are given, and those on PATH."""
+  """Returns path by "3.11": the given Pythons, or those on PATH."""
   found = {}
   for path in [*filter(None, (shutil.which(f"python{name}") for name in PYTHONS)), *given]:
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     run = subprocess.run([path, "-c", code], capture_output=True, text=True, check=path in given)
-    if run.returncode == 0:  # on PATH may be what only says that it is not installed
+    if run.returncode == 0:  # PATH may have a stub that reports a missing Python
       found[run.stdout.strip()] = path
   return {name: found[name] for name in PYTHONS if name in found}
 
 
 def corners(pythons: dict[str, str], only: list[str]) -> list[tuple[str, str]]:
-  """(Python, TensorFlow) of each environment."""
+  """Returns (Python, TensorFlow) of each environment."""
   first, *others = pythons
   found = [(first, tensorflow) for tensorflow in TENSORFLOWS]
   for python in others:

@@ -1,13 +1,15 @@
-"""What is released, without the repository: builds the source distribution and the wheel, checks
-them, installs each in an environment of its own, and runs the commands in an empty folder.
+"""Tests the release without the repository.
+
+Builds the source distribution and the wheel, checks them, installs each in its own environment, and
+runs the commands in an empty folder.
 
     python -m tests.slow.wheel
     python -m tests.slow.wheel --dist=dist                        # and keeps what was built
     python -m tests.slow.wheel --extras=cpu,sweep,plot,serve      # without the TPU compiler
 
-The source distribution runs README's first command. The wheel trains the digits, continues,
-predicts, sweeps, plots, reads checkpoints, makes a project and runs it, compiles for a TPU, and
-serves; and every module must come from the environment.
+The source distribution runs README's first command. The wheel trains the digits, resumes, predicts,
+sweeps, plots, reads checkpoints, makes a project and runs it, compiles for a TPU, and serves; and
+every module must come from the environment.
 """
 
 import argparse
@@ -40,7 +42,7 @@ SHORT = "--gin_bindings=run.train_steps = 40"
 FIRST = f"trainer.main|{DIGITS}|--model_dir=out/digits"  # README's first command
 PROJECT = "my_project"
 
-# Each with the extra that it needs beside TensorFlow, or None.
+# Command, and the extra that it needs besides TensorFlow, or None.
 COMMANDS = (
   (None, FIRST),
   (None, f"trainer.main|{DIGITS}|--model_dir=out/digits|--gin_bindings=run.train_steps = 2040"),
@@ -63,12 +65,12 @@ OF_PROJECT = (
   "unittest|discover|tests",
 )
 
-MOST_BYTES = 3_000_000  # the tree's text; data that got in by mistake would be more
+MOST_BYTES = 3_000_000  # the tree's text; data in it by mistake would be more
 WAIT_SECS = 120.0
 
 
 def run(command: list[str], cwd: pathlib.Path) -> str:
-  """Runs a command and returns what it printed; ends the program if the command fails."""
+  """Runs a command and returns its output; ends the program if the command fails."""
   done = subprocess.run(
     command,
     cwd=cwd,
@@ -84,13 +86,13 @@ def run(command: list[str], cwd: pathlib.Path) -> str:
 
 
 def environment() -> dict[str, str]:
-  """Returns the variables of a process that finds nothing of the repository."""
+  """Returns the variables of a process that sees nothing of the repository."""
   kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
   return {**kept, "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 def make_python(folder: pathlib.Path, *requirements: str) -> str:
-  """Makes an environment with what is required, and returns its Python."""
+  """Makes an environment with the requirements, and returns its Python."""
   run([sys.executable, "-m", "venv", str(folder)], folder.parent)
   python = str(folder / "bin" / "python")
   run([python, "-m", "pip", "install", "-q", *requirements], folder)
@@ -140,7 +142,7 @@ def try_it(python: str, commands: list[str], folder: pathlib.Path) -> None:
 
 
 def try_server(python: str, folder: pathlib.Path) -> None:
-  """Serves the project's export, and asks for what its table has."""
+  """Serves the project's export, and sends a row of its table."""
   with serving(python, folder) as address:
     rows = [{"age": 33, "job": "cook", "hours": None}]
     body = json.dumps({"signature_name": "from_raw", "instances": rows}).encode()
@@ -152,7 +154,7 @@ def try_server(python: str, folder: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def serving(python: str, folder: pathlib.Path) -> Iterator[str]:
-  """Yields the address of a server, which ends with the block."""
+  """Yields a server's address; the server ends with the block."""
   with socket.socket() as free:
     free.bind(("127.0.0.1", 0))
     port = free.getsockname()[1]

@@ -1,12 +1,12 @@
-"""A file system of TensorFlow's that fails when a test says so: `faulty://<folder>`.
+"""A file system for TensorFlow that fails on a test's command: `faulty://<folder>`.
 
     faults = faulty_storage.load()                # None without a C++ compiler
     with faults.begun(folder, lag=2.0):
       faults.add("publish", part="model.ckpt", skip=3, code=tf.errors.UNAVAILABLE)
       ...                                         # reads and writes faulty://<folder>/...
 
-It is a plug-in of TensorFlow's, in C++: gfile goes through it, and so do the operations that save
-and restore checkpoints and the writers of summaries. See file_system.cc.
+It is a C++ plug-in of TensorFlow, so it serves gfile, the operations that save and restore
+checkpoints, and the writers of summaries. See file_system.cc.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ _SOURCE = pathlib.Path(__file__).parent / "file_system.cc"
 
 
 class Faults:
-  """What fails in faulty://."""
+  """The faults of faulty://."""
 
   def __init__(self, library: ctypes.CDLL) -> None:
     self._library = library
@@ -56,8 +56,8 @@ class Faults:
     """Forgets all faults.
 
     Args:
-      folder: of the machine; all paths are below it.
-      lag: for so many seconds a listing does not show what is new, and shows what is gone.
+      folder: a folder of the machine, the root of all paths.
+      lag: seconds for which a listing hides new files and shows removed ones.
     """
     self._library.faulty_begin(str(folder).encode(), lag)
 
@@ -76,31 +76,31 @@ class Faults:
 
     Args:
       *operations: some of OPERATIONS; none for all.
-      part: of the paths.
-      skip: so many operations pass first.
-      count: so many fail; -1 for all.
-      seconds: after the first one, for how long; 0 for ever.
-      code: with which they fail, of tf.errors; 0 if they do not.
-      delay: seconds that each takes longer.
-      is_late: whether they fail after they are done.
+      part: a part of the paths.
+      skip: the number of operations that pass first.
+      count: the number of failures; -1 for all.
+      seconds: the seconds of failures after the first one; 0 for endless.
+      code: the error's code in tf.errors; 0 for no error.
+      delay: additional seconds for each operation.
+      is_late: whether an operation fails after doing its work.
     """
     kinds = sum(OPERATIONS[name] for name in operations) or ALL
     self._library.faulty_add(kinds, part.encode(), skip, count, seconds, code, delay, is_late)
 
   @property
   def operations(self) -> int:
-    """How many there were since `begin`."""
+    """Returns the number of operations since `begin`."""
     return self._library.faulty_operations()
 
   @property
   def failures(self) -> int:
-    """How many of them failed."""
+    """Returns the number of failed operations."""
     return self._library.faulty_failures()
 
 
 @functools.cache
 def load() -> Faults | None:
-  """Compiles the file system and gives it to TensorFlow; None without a C++ compiler."""
+  """Compiles the file system and loads it into TensorFlow; returns None without a C++ compiler."""
   compiler = shutil.which("c++")
   if compiler is None:
     return None
