@@ -6,39 +6,16 @@ Each function returns a page in Markdown. They import all of trainer, models and
 and TensorFlow with them.
 """
 
-import ast
 import importlib
 import inspect
 import pathlib
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import griffe
 
 ROOT = pathlib.Path(__file__).parents[2]
-
-# The commands, in the order of the README; what each is for is the first line of its docstring.
-COMMANDS = {
-  "trainer.main": "trainer/main.py",
-  "trainer.new": "trainer/new/main.py",
-  "trainer.data_service": "trainer/inputs/data_service_main.py",
-  "trainer.predict": "trainer/serving/predict_main.py",
-  "trainer.serve": "trainer/serving/serve_main.py",
-  "trainer.devices": "trainer/devices/main.py",
-  "trainer.plot": "trainer/plot/main.py",
-  "trainer.reproduce": "trainer/reproduce.py",
-  "trainer.checkpoints": "trainer/checkpoints/main.py",
-  "trainer.preflight": "trainer/preflight/main.py",
-  "trainer.pjrt": "trainer/pjrt/main.py",
-  "trainer.compare": "trainer/compare/main.py",
-  "trainer.tune": "trainer/tune/main.py",
-  "trainer.sweep": "trainer/sweep/main.py",
-  "trainer.sweep_report": "trainer/sweep/report_main.py",
-  "trainer.compat": "trainer/compat/__main__.py",
-  "input_pipelines.make_tfrecords": "input_pipelines/make_tfrecords.py",
-  "input_pipelines.make_vocabulary": "input_pipelines/make_vocabulary.py",
-}
 
 
 def python() -> str:
@@ -150,68 +127,6 @@ def _meanings(wrapped: Any) -> dict[str, str]:
   return found
 
 
-def flags() -> str:
-  """Returns the page of all flags, by command."""
-  lines = [
-    "# Flags",
-    "",
-    "All commands have `--help`, and `--debug`, which shows where an error comes from.",
-    "",
-  ]
-  for command, path in COMMANDS.items():
-    tree = ast.parse((ROOT / path).read_text())
-    first = (ast.get_docstring(tree) or "").partition("\n\n")[0].replace("\n", " ")
-    lines += [f"## python -m {command}", "", first, ""]
-    rows = [
-      f"| `--{name}` | {default} | {meaning} |"
-      for each in [tree, *_shared(tree)]
-      for name, default, meaning in _flags(each)
-    ]
-    lines += ["| flag | default | meaning |", "|---|---|---|", *rows, ""] if rows else []
-  return "\n".join(lines)
-
-
-def _shared(tree: ast.Module) -> Iterator[ast.AST]:
-  """Yields where the flags are defined that a command shares with others."""
-  for node in ast.walk(tree):
-    if not isinstance(node, ast.Call):
-      continue
-    called = ast.unparse(node.func)
-    if called == "flags.adopt_module_key_flags":
-      (path,) = (ROOT / "trainer").rglob(f"{ast.unparse(node.args[0])}.py")
-      yield ast.parse(path.read_text())
-    elif called.startswith("run_flags."):
-      functions = ast.parse((ROOT / "trainer/cli/run_flags.py").read_text()).body
-      name = called.removeprefix("run_flags.")
-      yield next(each for each in functions if getattr(each, "name", "") == name)
-
-
-def _flags(tree: ast.AST) -> Iterator[tuple[str, str, str]]:
-  """Yields (name, default, meaning) of the flags that a file defines."""
-  for node in ast.walk(tree):
-    if isinstance(node, ast.Call) and getattr(node.func, "attr", "").startswith("DEFINE_"):
-      name, default, *rest = node.args
-      kind = node.func.attr.removeprefix("DEFINE_")
-      meaning = _text(rest[-1]) if rest else ""
-      if kind == "enum":
-        values = rest[0]
-        if isinstance(values, ast.Name):
-          values = next(
-            each.value
-            for each in ast.walk(tree)
-            if isinstance(each, ast.Assign) and each.targets[0].id == values.id
-          )
-        meaning = f"{', '.join(f'`{value}`' for value in ast.literal_eval(values))}. {meaning}"
-      shown = ast.unparse(default).replace("trust.FOLDER", "'.'")
-      yield _text(name), "" if shown in ("None", "''", "[]") else f"`{shown}`", meaning
-
-
-def _text(node: ast.expr) -> str:
-  if isinstance(node, ast.JoinedStr):
-    return "".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
-  return " ".join(str(ast.literal_eval(node)).split()).replace("|", "\\|")
-
-
 def error_classes() -> str:
   """Returns the page of all error classes."""
   from trainer import errors
@@ -237,6 +152,5 @@ def error_classes() -> str:
 PAGES: dict[str, Callable[[], str]] = {
   "reference/python.md": python,
   "reference/gin.md": gin_names,
-  "reference/flags.md": flags,
   "reference/errors.md": error_classes,
 }

@@ -113,24 +113,6 @@ def test_every_gin_name_and_parameter_is_there(references):
       assert name.startswith("gin.") or f"`{name.rpartition('.')[2]}`" in page
 
 
-def test_every_flag_is_there(references):
-  page = references.flags()
-  for path in references.COMMANDS.values():
-    defined = re.findall(r'flags\.DEFINE_\w+\(\s*"(\w+)"', (guide.ROOT / path).read_text())
-    assert [name for name in defined if f"| `--{name}` |" not in page] == []
-  files = [
-    path for path in (guide.ROOT / "trainer").rglob("*.py") if "flags.DEFINE" in path.read_text()
-  ]
-  known = {guide.ROOT / path for path in references.COMMANDS.values()}
-  shared = {path.name for path in set(files) - known}
-  assert shared == {  # --debug, and what commands adopt
-    *("command.py", "engine_flags.py", "gin_flags.py", "run_flags.py", "sweep_flags.py")
-  }
-  for command in ("main", "sweep"):
-    section = page.partition(f"## python -m trainer.{command}\n")[2].partition("\n## ")[0]
-    assert all(f"| `--{name}` |" in section for name in ("gin_file", "device", "seed"))
-
-
 def test_every_error_is_there(references):
   page = references.error_classes()
   for name, value in vars(errors).items():

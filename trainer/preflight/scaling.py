@@ -35,10 +35,10 @@ SOURCE = (
   "estimates from the compiler's figures and the published bandwidth of the links; nothing was run"
 )
 
-# From published runs on v3-8, v3-512 and v3-2048, see docs/preflight.md.
+# From published runs on v3-8, v3-512 and v3-2048, see docs/validation.md.
 CAVEAT = (
   "for ResNet-50 the estimates are 1.04 to 2 times the examples/s of published runs on v3-8 to "
-  "v3-2048 (docs/preflight.md)"
+  "v3-2048 (docs/validation.md)"
 )
 
 # Beyond this loss to the all-reduce, more cores of the same batch are advised against.
