@@ -624,7 +624,13 @@ def test_a_package_that_is_not_there_is_no_fine_program(tmp_path, run_command):
   (tmp_path / "own" / "file.py").touch()
   text = "import tensorflow as tf\nimport os, numpy, no_such_package.x\nfrom own import file\n"
   path = write(tmp_path, text + "try:\n  import not_needed\nexcept ImportError:\n  pass\n")
+  (tmp_path / "other").mkdir()
+  (tmp_path / "other" / "beside.py").write_text("import tensorflow as tf\n")
+  (tmp_path / "own" / "file.py").write_text("import beside\n")
   done = run_command(tmp_path)
   assert done.returncode == 1
+  other = tmp_path / "other"
+  told = f"To use {other / 'beside'}, put {other} on PYTHONPATH: {tmp_path / 'own' / 'file.py'}:1\n"
+  assert told in done.stdout
   said = f"missing no_such_package is neither installed here nor among the files: {path}:2\n"
   assert done.stdout.endswith(said)

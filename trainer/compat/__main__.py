@@ -67,7 +67,7 @@ def main(argv: list[str]) -> None:
   else:
     lines = [f"unread  {path}: not Python 3, not changed. {why}" for path, why in unread.items()]
     lines += [*report.choices(programs), report.table(found), *report.own_trainers(programs)]
-    lines += [*report.not_installed(missing)]
+    lines += [*report.not_installed(missing, programs)]
     lines += [f"failed  {path}: its import raises {why}" for path, why in failed.items()]
     told = "".join(diffs) + "".join(f"{line}\n" for line in lines)
   _tell(told)

@@ -120,11 +120,18 @@ def own_trainers(programs: list[Program]) -> Iterator[str]:
     )
 
 
-def not_installed(missing: dict[str, list[str]]) -> Iterator[str]:
+def not_installed(missing: dict[str, list[str]], programs: list[Program]) -> Iterator[str]:
   """A line for each package of exports.missing."""
+  paths = [source.path for program in programs for source in program.sources]
   for package, places in missing.items():
     shown = ", ".join(places[:_PLACES]) + (f", ... ({len(places)})" if places[_PLACES:] else "")
-    yield f"missing {package} is neither installed here nor among the files: {shown}"
+    why = "is neither installed here nor among the files"
+    for path in paths:
+      named = [one for one in (path.with_suffix(""), *path.parents) if one.name == package]
+      if named:
+        why = f"is not installed here. To use {named[0]}, put {named[0].parent} on PYTHONPATH"
+        break
+    yield f"missing {package} {why}: {shown}"
 
 
 def table(found: list[dict[str, object]]) -> str:
