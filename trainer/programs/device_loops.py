@@ -73,10 +73,12 @@ class DeviceLoops:
     plan = self.planner.plan(Kind.TRAIN, element_spec)
 
     def trace():
+      # One step in a program needs no stack: the loop itself takes batches from the iterator.
       if not plan.is_stacked:
         return self._train.trace(element_spec, is_endless)
       if self.program.store.on_xla is not None:
         return xla_steps.StepsProgram(self.program, plan, self._host)
+      # --xla on a CPU or a GPU: TensorFlow's own XLA compiles the loop over the stack.
       traced = traced_program.trace(self.program, plan, jit_compile=True)
       return multi_step.StepsProgram(self.program, traced, self._host)
 
@@ -115,9 +117,11 @@ class DeviceLoops:
 
   def _once(self, trace: Callable, element_spec: Any, *key: Any) -> Any:
     """Returns the trace for this kind of input and this key; calls `trace` the first time."""
+    # The spec may be a dict, which has no hash; an IteratorSpec of it has one.
     key = tf.data.IteratorSpec(element_spec), *key
     if key not in self._traces:
       traced = trace()
+      # TensorFlow's kernels of some operations of XLA devices kill the process.
       if self.program.store.on_xla is None:
         tpu_only.check(traced.function, self.program.calls.model_name)
       self._traces[key] = traced

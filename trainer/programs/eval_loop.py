@@ -99,6 +99,7 @@ class EvalLoop:
       batches = split(element, self._replicas)
       (losses, tensors), traced = self._program.run_step(Kind.EVAL, batches)
       readers = group_results.add_to_metrics(host_metrics, traced.metric_fn, tensors, rows > 0)
+      # A tf.while_loop may trace its body more than once. Only the last trace belongs to the loop.
       found.append((traced, readers))
       loss_sum += group_results.sum_of_losses(losses, rows)
       return done + 1, _next_group(iterator, group), loss_sum, seen + tf.reduce_sum(rows)
@@ -106,6 +107,7 @@ class EvalLoop:
     def goes_on(done, group, *_):
       return (done < steps) & is_whole(group[1], _batch_size(group[0]))
 
+    # A float32 sum of losses over a large set would lose the small terms: use float64.
     initial = tf.constant(0, tf.int64), group, tf.constant(0, tf.float64), tf.constant(0, tf.int64)
     done, group, loss_sum, seen = tf.while_loop(goes_on, body, initial)
     traced, readers = found[-1]
@@ -133,6 +135,7 @@ class EvalLoop:
     size = _sizes(tf.nest.flatten(element)[0])[0]
     batches = [element] * self._replicas
     (losses, tensors), traced = self._program.run_step(Kind.EVAL, batches)
+    # The step joins the replicas' tensors, and each replica had the whole batch: keep one copy.
     readers = self.host_metrics(name).update(
       traced.metric_fn,
       tf.nest.map_structure(lambda tensor: tensor[: _sizes(tensor)[0] // self._replicas], tensors),
@@ -156,6 +159,7 @@ def _sizes(tensor):
 
 def _next_group(iterator, like):
   optional = iterator.get_next_as_optional()
+  # A loop's values keep their shapes, so the end of the input is a group of zeros, without rows.
   return tf.cond(
     optional.has_value(), optional.get_value, lambda: tf.nest.map_structure(tf.zeros_like, like)
   )

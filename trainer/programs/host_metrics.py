@@ -74,6 +74,8 @@ class HostMetrics:
         f"tf.compat.v1.metrics pair; got {metric!r}"[:300]
       )
     value = _value_after_update(*metric)
+    # A size that the trace does not know starts as 0; `shape` admits the real one at the
+    # assignment.
     kept = tf.Variable(
       tf.zeros([size or 0 for size in value.shape], value.dtype),
       trainable=False,
@@ -91,6 +93,7 @@ def read(readers: Mapping[str, Callable[[], tf.Tensor]]) -> dict[str, tf.Tensor]
 
 def _call(metric_fn, tensors):
   try:
+    # An absolute scope: the names of the metrics' variables must not depend on the loop around.
     with tf.name_scope(""):
       return metric_fn(**tensors) if isinstance(tensors, dict) else metric_fn(*tensors)
   except errors.OctetError:

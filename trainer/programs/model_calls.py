@@ -63,6 +63,7 @@ class ModelCalls:
     self.traces[kind] += 1
     mode = spec.MODE_OF[kind]
     features, labels, sample_weight = (*element, None, None)[:3]
+    # A copy: a model_fn that changes its params must not change those of the next replica.
     params = spec.copy_params(self.params)
     if kind in self.batch_sizes:
       params["batch_size"] = self.batch_sizes[kind]
@@ -72,8 +73,10 @@ class ModelCalls:
       self._around(),
     ):
       result = self.model_fn(features, labels, mode, params, self.config, sample_weight)
+    # A model_fn of trainer.compat.v1 runs only fetched operations; train_op is always one of them.
     made.fetch(result.train_op)
     if kind == Kind.TRAIN:
+      # All of these run in the step. Only the rest is worth a warning.
       pairs = [result.eval_metrics, result.host_call]
       tensors = [pair[1] for pair in pairs if pair]
       scalars = list(summaries.recorded().values())

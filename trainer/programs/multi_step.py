@@ -69,12 +69,15 @@ class StepsLoop:
       waited += seconds
       if stack is None:
         break
+      # A stack may serve two loops, and a program must end where a host_call is due. The first step
+      # and the count are arguments of the program, so neither needs another trace.
       count = min(steps - done, stack.left, self._until_host_call(int(start) + done))
       self._start(stack, count)
       stack.first += count
       done += count
       if self.step.host_fn is not None:
         self._call_host(start + done)
+      # The devices work on the steps just started: use the time for the next stack.
       self._while_running(reader)
     return dict(self._end(start, done), input_seconds=tf.constant(waited, tf.float64))
 
@@ -100,6 +103,7 @@ class StepsLoop:
   def _time_input(self, read):
     """Returns the result of a function that reads input, and its seconds."""
     asked_at = time.monotonic()
+    # No `finally`: if read() raises, this stays True, and failed_in_input() blames the input.
     self._is_reading = True
     found = read()
     self._is_reading = False
@@ -156,6 +160,7 @@ class StepsProgram(StepsLoop):
 
   def _read(self, done):
     """Reads the totals of a loop from the cores' variables."""
+    # A loop whose input ended at once has no step: avoid 0 / 0.
     mean = self.totals.loss() / tf.cast(tf.maximum(done, 1), tf.float64)
     return dict(
       loss=tf.cast(mean, tf.float32),

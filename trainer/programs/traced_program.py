@@ -56,8 +56,11 @@ def trace(
   found: list[tuple[Any, step_lib.TracedStep]] = []
 
   def run(*flat):
+    # A concrete function has flat arguments; Octet's plans have structures.
     given = tf.nest.pack_sequence_as(plan.arguments, flat)
     if plan.is_stacked:
+      # A stacked program leaves its results in the cores' variables and returns nothing: the host
+      # would otherwise wait for a copy after each program.
       found.append(program.run_stack(plan, *given))
       return None
     results, step = program.run_step(plan.kind, *given)

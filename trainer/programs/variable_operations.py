@@ -34,6 +34,7 @@ class Rule:
 
 def _scatter(function):
   def compute(resource, indices, updates):
+    # A scatter of TensorFlow accepts one value for all rows. tensor_scatter_nd_* need every value.
     shape = tf.concat([tf.shape(indices), tf.shape(resource)[1:]], 0)
     return (function(resource, indices[..., tf.newaxis], tf.broadcast_to(updates, shape)),)
 
@@ -47,6 +48,8 @@ def _scatter_nd(function):
 def _skipped(resource, alg, delta):
   """The state of a tf.random.Generator after delta numbers: a counter of 128 bits, and the key."""
   del alg  # TensorFlow's kernels have Philox alone
+  # State: the low and high half of Philox's counter, and the key. The kernel reserves 256 counts
+  # for each number; a sum smaller than its part has overflowed.
   low, high, key = tf.unstack(tf.bitcast(resource, tf.uint64))
   next_low = low + tf.cast(delta, tf.uint64) * tf.constant(256, tf.uint64)
   carried = tf.cast(tf.cast(next_low < low, tf.int32), tf.uint64)
@@ -68,18 +71,21 @@ def _proximal_gradient_descent(var, alpha, l1, l2, delta):
 
 
 def _momentum(var, accum, lr, grad, momentum, use_nesterov):
+  # The accumulator has no learning rate: a changed rate acts at once on all past gradients.
   accum = accum * momentum + grad
   step = grad * lr + accum * momentum * lr if use_nesterov else accum * lr
   return var - step, accum
 
 
 def _keras_momentum(var, accum, lr, grad, momentum, use_nesterov):
+  # The accumulator has each past step's learning rate.
   accum = accum * momentum - grad * lr
   return var + (accum * momentum - grad * lr if use_nesterov else accum), accum
 
 
 def _adagrad(var, accum, lr, grad, update_slots):
   accum = accum + tf.square(grad) if update_slots else accum
+  # Without epsilon: the slot's initial value keeps the root above 0.
   return var - grad * lr * tf.math.rsqrt(accum), accum
 
 
@@ -102,6 +108,7 @@ def _adadelta(var, accum, accum_update, lr, rho, epsilon, grad):
 
 def _adam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, use_nesterov):
   alpha = lr * tf.sqrt(1 - beta2_power) / (1 - beta1_power)
+  # The kernel's form, instead of beta1 * m + (1 - beta1) * grad: equal rounding.
   m = m + (grad - m) * (1 - beta1)
   v = v + (tf.square(grad) - v) * (1 - beta2)
   first = m * beta1 + (1 - beta1) * grad if use_nesterov else m
@@ -110,6 +117,7 @@ def _adam(var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, 
 
 def _ada_max(var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad):
   m = beta1 * m + (1 - beta1) * grad
+  # A decaying maximum of past gradients, where Adam has a mean of squares.
   v = tf.maximum(beta2 * v, tf.abs(grad))
   return var - lr / (1 - beta1_power) * (m / (v + epsilon)), m, v
 
@@ -122,6 +130,7 @@ def _rms_prop(var, ms, mom, lr, rho, momentum, epsilon, grad):
 
 def _centered_rms_prop(var, mg, ms, mom, lr, rho, momentum, epsilon, grad):
   ms = ms + (tf.square(grad) - ms) * (1 - rho)
+  # The variance of the gradient: the mean of its squares minus the square of its mean.
   mg = mg + (grad - mg) * (1 - rho)
   mom = mom * momentum + grad * lr * tf.math.rsqrt(ms - tf.square(mg) + epsilon)
   return var - mom, mg, ms, mom

@@ -150,8 +150,10 @@ class GroupProgram:
     Returns:
       A dict of "loss_sum" (float64, the sum over the examples) and "metrics" (those so far).
     """
+    # Each evaluation has its own metric variables, so its own function.
     if name not in self._counting:
       self._counting[name] = tf.function(self._counted(host_metrics), autograph=False)
+    # Pad the rows to the program's length: one trace then serves any number of groups.
     missing = np.zeros([self.plan.length - len(rows), rows.shape[1]], rows.dtype)
     return self._counting[name](
       results, tf.constant(np.concatenate([rows, missing])), tf.constant(len(rows))
@@ -201,6 +203,7 @@ class EvalLoop(eval_loop.EvalLoop):
       plan = plan_lib.Plan(Kind.EVAL, spec, self._replicas)
       self._of_sizes[key] = GroupProgram(self._program, plan)
     program = self._of_sizes[key]
+    # Every device computes the same partial batch. Only device 0's rows count.
     stacked = tf.nest.map_structure(lambda leaf: leaf[tf.newaxis], element)
     elements = (stacked,) * self._replicas
     rows = np.zeros([1, self._replicas], np.int64)

@@ -66,6 +66,8 @@ class StackReader(stacks.StackReader):
 
   def _read(self):
     own, elements = next(self._iterator, (0, ()))
+    # The shortest stack of all hosts counts: a host alone in a step would wait for the others'
+    # all-reduce for ever.
     real = min(self._exchange(int(own)))
     return Stack(self._put(elements), real, on_host=elements) if real else None
 
