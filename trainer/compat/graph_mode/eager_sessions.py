@@ -24,7 +24,7 @@ _INSTEAD = (
 
 
 class _OfGraph:
-  """The part of a session that refuses to run what is in no graph."""
+  """The part of a session that refuses eager tensors and an empty graph."""
 
   def run(self, fetches: Any, *args: Any, **kwargs: Any) -> Any:
     """Runs operations of the session's graph.

@@ -1,6 +1,6 @@
 """Names of TensorFlow that files of a program import from each other.
 
-`from utils import *`, `from .x import tf`, and packages whose `__init__` imports such names again.
+`from utils import *`, `from .x import tf`, and packages whose `__init__` re-exports such names.
 """
 
 import ast
@@ -22,7 +22,7 @@ _STAR = "*"
 
 
 def linked(sources: Sequence[Source]) -> list[Source]:
-  """The files, with the uses of names that come from other files or from stars."""
+  """Returns the files, with uses of names that come from other files or from stars."""
   by_path = {source.path.resolve(): source for source in sources}
   bound = _bound(by_path)
   files = {str(path): names for path, names in bound.items()}
@@ -37,7 +37,7 @@ def linked(sources: Sequence[Source]) -> list[Source]:
 
 
 def file_of(importer: pathlib.Path, dots: int, name: str, known: Any) -> pathlib.Path | None:
-  """Which of the known files a module is, as a file imports it with dots before its name."""
+  """Returns the known file of a module that a file imports with dots before its name."""
   parts = name.split(".") if name else []
   folders = [importer.parents[dots - 1]] if dots else list(importer.parents)
   for folder in folders:
@@ -49,17 +49,17 @@ def file_of(importer: pathlib.Path, dots: int, name: str, known: Any) -> pathlib
 
 
 def files_of(importer: pathlib.Path, taken: Taken, known: Any) -> Iterator[pathlib.Path]:
-  """The known files that an import runs: that of the module, and a module that it takes from it."""
+  """Returns the known files that an import runs: the module's, and an imported submodule's."""
   inner = None
   if taken.name not in ("", _STAR):
     inner = file_of(importer, taken.dots, f"{taken.module}.{taken.name}".strip("."), known)
-  # `from . import layers` runs the package's __init__, too, but takes nothing from it.
+  # `from . import layers` runs the package's __init__ too, but takes nothing from it.
   outer = file_of(importer, taken.dots, taken.module, known) if taken.module or not inner else None
   yield from filter(None, (outer, inner))
 
 
 def missing(sources: Sequence[Source]) -> dict[str, list[str]]:
-  """Packages that are neither installed nor among the files: by name, where files import them."""
+  """Returns packages neither installed nor among the files: name → where files import them."""
   known = {source.path.resolve() for source in sources}
   folders = {folder for path in known for folder in path.parents}
   found: dict[str, list[str]] = {}
@@ -70,7 +70,7 @@ def missing(sources: Sequence[Source]) -> dict[str, list[str]]:
       if is_own or one.is_guarded or _is_installed(root):
         continue
       path = source.path.resolve()
-      # A folder without Python files of its own is a package, too.
+      # A folder without Python files of its own is a package too.
       if not any(folder / root in folders for folder in path.parents) and not any(
         file_of(path, 0, name, known) for name in (root, one.module)
       ):
@@ -82,15 +82,15 @@ def missing(sources: Sequence[Source]) -> dict[str, list[str]]:
 def _is_installed(package: str) -> bool:
   try:
     return util.find_spec(package) is not None
-  except (ImportError, ValueError):  # a module that was put into sys.modules has no spec
+  except (ImportError, ValueError):  # a module that a program put into sys.modules has no spec
     return package in sys.modules
 
 
-# ------------------------------------------------------------------ what is bound
+# ------------------------------------------------------------------ bindings
 
 
 def _bound(by_path: dict[pathlib.Path, Source]) -> dict[pathlib.Path, Bound]:
-  """What the names at the top of each file are."""
+  """Returns the meaning of the names at the top of each file."""
   bound: dict[pathlib.Path, Bound] = {path: _modules(path, by_path) for path in by_path}
   for path, source in by_path.items():
     bound[path] |= source.bound
@@ -108,7 +108,7 @@ def _bound(by_path: dict[pathlib.Path, Source]) -> dict[pathlib.Path, Bound]:
 
 
 def _modules(path: pathlib.Path, known: Any) -> Bound:
-  """The modules of a package, by its `__init__`."""
+  """Returns the modules of a package, by its `__init__`."""
   if path.name != "__init__.py":
     return {}
   inner = (one for one in known if one != path)
@@ -124,7 +124,7 @@ def _modules(path: pathlib.Path, known: Any) -> Bound:
 def _taken(
   path: pathlib.Path, source: Source, known: dict[pathlib.Path, Source], bound: dict
 ) -> Iterator[tuple[str, tuple[str, str]]]:
-  """What imports of other files bind in a file."""
+  """Yields the bindings in a file of imports from other files."""
   for one in source.taken:
     module = file_of(path, one.dots, one.module, known) if one.module or one.dots else None
     if one.name == _STAR:
@@ -149,7 +149,7 @@ def _taken(
 
 
 def _of_stars(path: pathlib.Path, known: dict[pathlib.Path, Source], bound: dict) -> Bound:
-  """What names that a file binds nowhere are, where it has stars of TensorFlow's modules."""
+  """Returns the meaning of names that only stars of TensorFlow's modules bind in a file."""
   stars, others, supplied = _stars(path, known, set())
   if not stars:
     return {}
@@ -185,7 +185,7 @@ def _stars(
 
 
 def _of_star(name: str, stars: list[tuple[str, str]], is_sure: bool) -> tuple[str, str] | None:
-  """The name of a module that a bare name is; None where no module has it.
+  """Returns the name of a module behind a bare name; None if no module has it.
 
   Args:
     is_sure: whether no other module can have it.

@@ -25,7 +25,7 @@ ROOTS = {
   "gin": ("gin", V1),
   "gin.tf": ("gin", V1),
   "tensorflow.python.tpu.tpu_function": ("tpu_function", V1),
-  # A program whose imports were changed before.
+  # A program from an earlier change of imports.
   "trainer.compat.v1": ("", V1),
   "trainer.compat.v2": ("", V2),
 }
@@ -131,7 +131,7 @@ class Source:
   Attributes:
     path, text, tree: the file, its text and syntax tree.
     imports, uses: its imports and uses of TensorFlow.
-    bound: what its import statements bind to names of TensorFlow.
+    bound: the bindings of its import statements to names of TensorFlow.
     taken: the names that it imports from any module.
   """
 

@@ -1,24 +1,24 @@
-"""Which names of TensorFlow a file uses, by what its imports and assignments bind."""
+"""Finds the names of TensorFlow that a file uses, from its imports and assignments."""
 
 import ast
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
-# Which package of trainer.compat has a name: that of TensorFlow 1, that of TensorFlow 2, or the one
-# that the program means by a plain `tensorflow`.
+# The package of trainer.compat with a name: TensorFlow 1's, TensorFlow 2's, or the package that the
+# program means by a plain `tensorflow`.
 V1, V2, PLAIN = "v1", "v2", ""
 
-# A name inside of TensorFlow that an import keeps: `tensorflow.python.framework.ops`.
+# A private name of TensorFlow that an import keeps: `tensorflow.python.framework.ops`.
 INSIDE = "tensorflow"
 
-# Another file of the program: its path takes the place of a name.
+# Another file of the program: its path replaces a name.
 FILE = "file"
 
-# By name in a file: (the name in trainer.compat, in TensorFlow, or a path; its package or FILE).
+# Name in a file → (the name in trainer.compat, in TensorFlow, or a path; its package or FILE).
 # `self.layers` is a name, too.
 Bound = dict[str, tuple[str, str]]
 
-# By path, what the names of a file are.
+# Path → the bindings of a file.
 Files = Mapping[str, Bound]
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -29,15 +29,14 @@ class Use:
   """A name of TensorFlow that a file uses.
 
   Attributes:
-    name: as trainer.compat has it: `layers.dense`, `estimator.ModeKeys.TRAIN`.
-    line: where.
-    api: the package that has it: V1, V2, or PLAIN; INSIDE for a whole name of TensorFlow itself.
-    of_plain: whether it is a name of TensorFlow 1 or 2 that is asked of a plain `tf`:
+    name: the name in trainer.compat: `layers.dense`, `estimator.ModeKeys.TRAIN`.
+    line: the line's number.
+    api: the package with the name: V1, V2, or PLAIN; INSIDE for TensorFlow's own full name.
+    of_plain: whether a plain `tf` leads to a name of TensorFlow 1 or 2:
       `tf.compat.v1.layers.dense`.
-    positional: how many arguments without a name it is called with; -1 where it is not called, or
-      with a `*`.
-    keywords: the names of the arguments that it is called with.
-    optimizers: names of TensorFlow in the arguments whose name ends in "optimizer".
+    positional: the number of positional arguments in the call; -1 without a call, or with a `*`.
+    keywords: the names of the call's keyword arguments.
+    optimizers: names of TensorFlow in arguments with names that end in "optimizer".
   """
 
   name: str
@@ -50,24 +49,24 @@ class Use:
 
 
 def found(tree: ast.Module, bound: Bound, own: Iterable[Use] = (), files: Files = {}) -> list[Use]:  # noqa: B006
-  """The uses of a file in their order.
+  """Returns the uses of a file in order.
 
   Args:
-    bound: what imports bind.
+    bound: the imports' bindings.
     own: uses by the import statements themselves.
-    files: what the names of other files are.
+    files: the other files' bindings.
   """
   uses = {*own, *_in_scope(tree, bound | _attributes(tree, bound, files), files)}
   return sorted(uses, key=lambda use: (use.line, use.name))
 
 
 def aliases(tree: ast.Module, bound: Bound, files: Files) -> Bound:
-  """What assignments at the top of a file bind: `v1 = tf.compat.v1`."""
+  """Returns the bindings of assignments at the top of a file: `v1 = tf.compat.v1`."""
   return _assigned(_nodes(tree)[0], bound, files)[0]
 
 
 def names(tree: ast.AST) -> set[str]:
-  """The names that a file binds anywhere, without those of its stars."""
+  """Returns the names that a file binds anywhere, without the names of its stars."""
   bound = set()
   for node in ast.walk(tree):
     if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
@@ -87,12 +86,12 @@ def names(tree: ast.AST) -> set[str]:
 
 
 def _in_scope(scope: ast.AST, bound: Bound, files: Files) -> Iterator[Use]:
-  """The uses in the tree of a file or in a function, and in the functions inside."""
+  """Yields the uses in a file or a function, and in the functions inside."""
   nodes, functions = _nodes(scope)
   aliased, hidden = _assigned(nodes, bound, files)
   if isinstance(scope, _FUNCTIONS):
     arguments = {node.arg for node in ast.walk(scope.args) if isinstance(node, ast.arg)}
-    # A function whose argument is called `tf` gets TensorFlow.
+    # If a function has an argument `tf`, its callers pass TensorFlow.
     hidden = {name for name in hidden | arguments if bound.get(name, ("", ""))[0]}
     bound = {name: value for name, value in bound.items() if name not in hidden}
   bound = bound | aliased
@@ -102,8 +101,9 @@ def _in_scope(scope: ast.AST, bound: Bound, files: Files) -> Iterator[Use]:
 
 
 def _nodes(scope: ast.AST) -> tuple[list[ast.AST], list[ast.AST]]:
-  """(The nodes of a scope in their order, the functions in it); defaults and decorators of a
-  function belong to the scope around the function.
+  """Returns (the nodes of a scope in order, the functions in it).
+
+  Defaults and decorators of a function belong to the scope around the function.
   """
   nodes: list[ast.AST] = []
   functions: list[ast.AST] = []
@@ -127,9 +127,7 @@ def _nodes(scope: ast.AST) -> tuple[list[ast.AST], list[ast.AST]]:
 
 
 def _assigned(nodes: list[ast.AST], bound: Bound, files: Files) -> tuple[Bound, set[str]]:
-  """(What assignments of a scope bind to names of TensorFlow, the names that are also bound to
-  something else).
-  """
+  """Returns (bindings of assignments in a scope to TensorFlow names, names bound otherwise too)."""
   aliased: Bound = {}
   targets = set()
   for node in nodes:
@@ -148,7 +146,7 @@ def _assigned(nodes: list[ast.AST], bound: Bound, files: Files) -> tuple[Bound, 
 
 
 def _attributes(tree: ast.Module, bound: Bound, files: Files) -> Bound:
-  """What `self.layers = tf.contrib.layers` binds, where nothing else is assigned to it."""
+  """Returns bindings such as `self.layers = tf.contrib.layers`, if nothing else assigns them."""
   aliased: dict[str, set[tuple[str, str] | None]] = {}
   for node in ast.walk(tree):
     for target in node.targets if isinstance(node, ast.Assign) else ():
@@ -171,11 +169,11 @@ def _is_none(node: ast.AST) -> bool:
 
 
 def _uses(nodes: list[ast.AST], bound: Bound, files: Files) -> Iterator[Use]:
-  """Chains of attributes that begin with a bound name, each as long as it is."""
+  """Yields the longest chains of attributes that begin with a bound name."""
   inner = {id(one) for node in nodes if (one := _before(node)) is not None}
   calls = {id(node.func): node for node in nodes if isinstance(node, ast.Call)}
   for node in nodes:
-    # `tf.estimator.Estimator.hook = f` gives a name, and asks for none.
+    # `tf.estimator.Estimator.hook = f` sets a name and reads none.
     is_read = isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
     is_chain = isinstance(node, ast.Name) or _before(node) is not None or _imported(node)
     if is_chain and is_read and id(node) not in inner:
@@ -186,14 +184,14 @@ def _uses(nodes: list[ast.AST], bound: Bound, files: Files) -> Iterator[Use]:
 
 
 def _before(node: ast.AST) -> ast.AST | None:
-  """`tf` of `tf.layers` and of `getattr(tf, "layers")`; None of anything else."""
+  """Returns `tf` of `tf.layers` and of `getattr(tf, "layers")`; None of anything else."""
   if isinstance(node, ast.Attribute):
     return node.value
   return node.args[0] if _is_call(node, ("getattr",), 2) else None
 
 
 def _is_call(node: ast.AST, functions: tuple[str, ...], arguments: int) -> bool:
-  """Whether a node calls one of functions with so many arguments, the last of which is a string."""
+  """Returns whether a node calls one of functions with this many arguments, the last a string."""
   if not (isinstance(node, ast.Call) and len(node.args) == arguments and not node.keywords):
     return False
   last = node.args[-1]
@@ -202,7 +200,7 @@ def _is_call(node: ast.AST, functions: tuple[str, ...], arguments: int) -> bool:
 
 
 def _imported(node: ast.AST) -> str:
-  """The module of TensorFlow that `importlib.import_module("...")` imports; "" for none."""
+  """Returns TensorFlow's module in `importlib.import_module("...")`; "" for others."""
   if not _is_call(node, ("import_module", "__import__"), 1):
     return ""
   module = node.args[0].value
@@ -210,7 +208,7 @@ def _imported(node: ast.AST) -> str:
 
 
 def _parts(node: ast.AST) -> tuple[ast.AST, list[str]]:
-  """(the node of `tf`, ["layers", "dense"]) of `tf.layers.dense`."""
+  """Returns (the node of `tf`, ["layers", "dense"]) of `tf.layers.dense`."""
   names: list[str] = []
   while (before := _before(node)) is not None:
     names.append(node.attr if isinstance(node, ast.Attribute) else node.args[1].value)
@@ -219,7 +217,7 @@ def _parts(node: ast.AST) -> tuple[ast.AST, list[str]]:
 
 
 def _value(node: ast.AST, bound: Bound, files: Files) -> tuple[str, str] | None:
-  """What a chain of attributes is, as Bound has it; None where it is nothing of TensorFlow."""
+  """Returns the binding of a chain of attributes; None outside of TensorFlow."""
   base, rest = _parts(node)
   if isinstance(base, ast.Name):
     value = bound.get(base.id)
@@ -235,7 +233,7 @@ def _value(node: ast.AST, bound: Bound, files: Files) -> tuple[str, str] | None:
 
 
 def _resolved(node: ast.AST, bound: Bound, files: Files) -> tuple[str, str, bool]:
-  """(name, api, of_plain) of a chain of attributes, as Use has them; name is "" for none."""
+  """Returns (name, api, of_plain) of a chain of attributes, see Use; name is "" for none."""
   value = _value(node, bound, files)
   if value is None or value[1] == FILE:
     return "", PLAIN, False
@@ -249,7 +247,7 @@ def _resolved(node: ast.AST, bound: Bound, files: Files) -> tuple[str, str, bool
 def _call(
   node: ast.Call | None, bound: Bound, files: Files
 ) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
-  """(positional, keywords, optimizers) of a call, as Use has them."""
+  """Returns (positional, keywords, optimizers) of a call, see Use."""
   if node is None:
     return -1, (), ()
   optimizers = {

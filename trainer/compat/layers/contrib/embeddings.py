@@ -30,7 +30,7 @@ def embed_sequence(
     scope, reuse: as variable_scope takes them.
 
   Raises:
-    ValueError: vocab_size or embed_dim is missing, and reuse is not set.
+    ValueError: vocab_size or embed_dim is missing without reuse.
   """
   if not (reuse or (vocab_size and embed_dim)):
     raise ValueError(

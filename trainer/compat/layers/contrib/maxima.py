@@ -1,4 +1,4 @@
-"""Where a map of features is largest, and the largest of groups of features."""
+"""The place of the largest feature in a map, and the largest features of groups."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def spatial_softmax(
 
   Args:
     features: [batch, height, width, channels], or as data_format says.
-    temperature: the first value of the variable by which features are divided; default 1.
+    temperature: the initial value of the variable that divides the features; default 1.
     name: a variable scope or its name.
     variables_collections: collections that get the variable; a dict has them by "temperature".
     trainable: whether the variable is.
