@@ -242,7 +242,7 @@ def measure(tfds=None, flowers=None, pairs=20, seconds=0.5, only=None):
       try:
         ours, bare, batch = make(folder, flowers if name == "flowers" and flowers else tfds)
       except errors.InputError as error:
-        print(f"{title} is left out: {error}", flush=True)
+        print(f"Left out {title}: {error}", flush=True)
         continue
       # As training reads them.
       walls, work, batches = compare(groups.read_ahead(ours), bare, pairs, seconds)

@@ -190,6 +190,6 @@ def _draw(rows, path):
   axes.set_yticks(places, [f"{row.case}: {row.against}" for row in rows], fontsize=7)
   axes.set_xscale("log", base=2)
   axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-  axes.set_xlabel("Octet ÷ the other (lines: quartiles; dotted: what it must be; red: it is not)")
+  axes.set_xlabel("Octet ÷ the other (lines: quartiles; dotted: the bound; red: outside the bound)")
   figure.savefig(path, dpi=130)
   plt.close(figure)

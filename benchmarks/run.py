@@ -79,7 +79,7 @@ def main():
   parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
-  parser.add_argument("names", nargs="*", metavar="NAME", help="which; default: all")
+  parser.add_argument("names", nargs="*", metavar="NAME", help="benchmarks to run; default: all")
   parser.add_argument(
     "--cases",
     type=lambda text: text.split(","),
@@ -88,7 +88,10 @@ def main():
   )
   parser.add_argument("--rounds", type=int, default=10)
   parser.add_argument(
-    "--device", choices=["cpu", "gpu"], default="cpu", help="what train runs on; the others: cpu"
+    "--device",
+    choices=["cpu", "gpu"],
+    default="cpu",
+    help="device of train; the other benchmarks run on cpu",
   )
   parser.add_argument("--tfds", help="TFDS's folder with cifar10 and tf_flowers; default: its own")
   parser.add_argument("--flowers", help="the same for tf_flowers, if it is elsewhere")
@@ -101,7 +104,7 @@ def main():
   parser.add_argument(
     "--out",
     default="out/benchmarks",
-    help="the folder of results.json and results.png; rows of other runs that are there stay",
+    help="the folder of results.json and results.png; rows of other runs stay in them",
   )
   arguments = parser.parse_args()
   known = questions(arguments)

@@ -62,5 +62,5 @@ def octet(turns, tree, **arguments):
   import trainer
 
   if not pathlib.Path(trainer.__file__).is_relative_to(tree):
-    raise RuntimeError(f"trainer was imported from {trainer.__file__}, and not from {tree}")
+    raise RuntimeError(f"Python imported trainer from {trainer.__file__}, and not from {tree}")
   train.octet(turns, **arguments)

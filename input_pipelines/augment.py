@@ -225,8 +225,8 @@ def _weighted(own, others, weights):
 def _check_mix(classes, mixup, cutmix, share):
   if classes is None or classes < 1:
     raise errors.SettingError(
-      f"augment.mix.classes is {classes}: expected the number of classes. Integer labels cannot be "
-      "mixed, so the loss gets a probability of each class."
+      f"augment.mix.classes is {classes}: expected the number of classes. mix cannot mix integer "
+      "labels: the loss gets a probability of each class."
     )
   _require("mix.mixup", mixup, 0, np.inf)
   _require("mix.cutmix", cutmix, 0, np.inf)

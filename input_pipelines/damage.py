@@ -41,7 +41,7 @@ class Report:
 
   def __str__(self) -> str:
     places = ", ".join(map(str, self.damaged))
-    return f"{self.path}: damaged at byte {places}; {self.count} records can be read"
+    return f"{self.path}: damaged at byte {places}; {self.count} records are readable"
 
 
 def scan(paths: Iterable[str]) -> list[Report]:
@@ -84,7 +84,7 @@ def _scan(path):
     size = tf.io.gfile.stat(path).length
   except tf.errors.OpError as error:
     raise errors.InputError(
-      f"The file {path} cannot be read: {error.message.splitlines()[0]}"
+      f"Cannot read the file {path}: {error.message.splitlines()[0]}"
     ) from error
   count, good, damaged = 0, [], []
   start = 0

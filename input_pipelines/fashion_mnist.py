@@ -135,7 +135,7 @@ def _find(data_dir, idx_dir):
   )
   if prepared:
     folder = os.path.dirname(prepared[-1])
-    logging.info("Fashion-MNIST: reading what TensorFlow Datasets has prepared in %s", folder)
+    logging.info("Fashion-MNIST: reading the files of TensorFlow Datasets in %s", folder)
     return functools.partial(_read_prepared, folder)
 
   folder = os.path.expanduser(idx_dir or DEBIAN_FOLDER)
@@ -149,7 +149,7 @@ def _find(data_dir, idx_dir):
     logging.info("Fashion-MNIST: reading the IDX files in %s", folder)
     return functools.partial(_read_idx_files, folder)
   if idx_dir:
-    raise _not_found(data_dir, folder, missing, "not tried, because idx_dir is set")
+    raise _not_found(data_dir, folder, missing, "not tried: idx_dir is set")
 
   logging.info("Fashion-MNIST: downloading with TensorFlow Datasets to %s", data_dir)
   try:
@@ -162,7 +162,7 @@ def _find(data_dir, idx_dir):
 
 def _not_found(data_dir, folder, missing, download):
   return errors.InputError(
-    "Fashion-MNIST was not found. There are three ways to give it:\n"
+    "There is no Fashion-MNIST on this machine. There are three ways to give it:\n"
     "  1. a folder in which TensorFlow Datasets has prepared it:\n"
     "       --gin_bindings=\"fashion_mnist.input_fn.data_dir = '/path/to/tensorflow_datasets'\"\n"
     "     (there is no "
@@ -236,7 +236,7 @@ def read_idx(path: str, rank: int) -> np.ndarray:
     content = gzip.decompress(compressed)
   except (EOFError, OSError, zlib.error) as error:
     raise errors.InputError(
-      f"{path} is damaged: it cannot be decompressed ({error}). Get it again."
+      f"{path} is damaged: gzip cannot decompress it ({error}). Get it again."
     ) from error
   magic = bytes([0, 0, _UNSIGNED_BYTE, rank])
   if content[:4] != magic:
@@ -250,8 +250,8 @@ def read_idx(path: str, rank: int) -> np.ndarray:
     if len(content) == header + shape.prod():
       return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
   raise errors.InputError(
-    f"{path} is damaged: its {len(content)} bytes, decompressed, are not "
-    "what its header announces. Get it again."
+    f"{path} is damaged: its header announces another size than its {len(content)} decompressed "
+    "bytes. Get it again."
   )
 
 

@@ -95,8 +95,8 @@ def _write(source, size, crop, path):
     tf.io.gfile.makedirs(folder)
     if os.path.isdir(folder) and needed > shutil.disk_usage(folder).free:
       raise errors.SettingError(
-        f"{source.name}.cache = {folder!r} needs {needed / 1e9:.1f} GB, "
-        "which its disk does not have."
+        f"{source.name}.cache = {folder!r} needs {needed / 1e9:.1f} GB, more than its disk has "
+        "free."
       )
     with tf.io.gfile.GFile(aside, "wb") as file:
       labels = _fill(source, size, crop, _Appended(file))
@@ -106,7 +106,7 @@ def _write(source, size, crop, path):
     tf.io.gfile.rename(aside, path + ".labels.npy", overwrite=True)
   except (tf.errors.OpError, OSError) as error:
     raise errors.OutputError(
-      f"The cache of {source.name} cannot be written to {folder}: {error}"
+      f"Cannot write the cache of {source.name} to {folder}: {error}"
     ) from error
   finally:
     if tf.io.gfile.exists(aside):

@@ -222,7 +222,7 @@ def list_images(directory: str) -> tuple[list[str], list[int], tuple[str, ...]]:
   _say_once(f"{directory} has {len(names)} images in {len(classes)} classes: {', '.join(shown)}.")
   if left_out:
     expected = ", ".join(ENDINGS)
-    _warn_once(f"{directory} has files that are left out{_counted(left_out)}; expected {expected}.")
+    _warn_once(f"Ignored files in {directory}{_counted(left_out)}; expected {expected}.")
   return names, labels, classes
 
 

@@ -119,8 +119,8 @@ def _stored_crop(source, size, crop, cache, training):
     crop = "central"
   if cache is not None and source.count is None:
     raise errors.SettingError(
-      f"{source.name}.cache = {cache!r} needs the number of examples, and "
-      "nothing tells it: set cache = None."
+      f"{source.name}.cache = {cache!r} needs the number of examples, and the source does not "
+      "tell it: set cache = None."
     )
   # Images stored in the right size need no crop; an export may get others.
   return None if crop != "random" and size == tuple(source.image_shape) else crop

@@ -72,7 +72,7 @@ def map_examples(
       _found(source, stream.skip(done), function) or _reason(error)
     ) from error
   if source.count is not None and done < source.count:
-    raise errors.InputError(f"{source.name}: {done:,} of {source.count:,} examples could be read.")
+    raise errors.InputError(f"{source.name} ended after {done:,} of {source.count:,} examples.")
 
 
 def _found(source, stream, function):

@@ -21,13 +21,15 @@ _OUTPUT = flags.DEFINE_string("output", None, "The folder to write to, local or 
 _SHARDS = flags.DEFINE_integer(
   "shards",
   8,
-  "How many files. A hundred megabytes each, and several for each host, read well.",
+  "How many files. Shards of a hundred megabytes, several for each host, read fast.",
   lower_bound=1,
 )
 _DATA_DIR = flags.DEFINE_string(
-  "data_dir", None, "The folder of TensorFlow Datasets. Default: its own."
+  "data_dir", None, "The folder of TensorFlow Datasets. Default: the library's own."
 )
-_CHANNELS = flags.DEFINE_integer("channels", 3, "Of the images of a folder: 3, or 1 for grey.")
+_CHANNELS = flags.DEFINE_integer(
+  "channels", 3, "Channels of the images of a folder: 3, or 1 for grey."
+)
 
 
 def main(argv: list[str]) -> None:

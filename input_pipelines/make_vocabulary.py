@@ -17,13 +17,15 @@ from trainer import errors
 from trainer.cli import command
 
 _INPUT = flags.DEFINE_multi_string(
-  "input", [], "A .csv, .tsv or .jsonl file or a glob, local or gs://...; may be repeated."
+  "input",
+  [],
+  "A .csv, .tsv or .jsonl file or a glob, local or gs://...; repeat the flag for several.",
 )
 _OUTPUT = flags.DEFINE_string("output", "vocabulary.txt", "The file to write.")
 _TEXT_KEY = flags.DEFINE_string("text_key", "text", "The column or key of the text.")
 _SIZE = flags.DEFINE_integer("size", 30_000, "The most words to write.", lower_bound=1)
 _MIN_COUNT = flags.DEFINE_integer(
-  "min_count", 1, "How often a word must be there to be written.", lower_bound=1
+  "min_count", 1, "Write words with at least this many occurrences.", lower_bound=1
 )
 
 

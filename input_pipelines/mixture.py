@@ -117,8 +117,8 @@ def _examples(part, number, params, input_context, begin, count):
     raise errors.InputError(f"{_name(number)} has no example.")
   if batches > 0:
     raise errors.SettingError(
-      f"{_name(number)} ends after {batches} batches: expected one that repeats without end, such "
-      "as with training = True."
+      f"{_name(number)} ends after {batches} batches: expected an endless dataset, such as with "
+      "training = True."
     )
   dataset = dataset.unbatch()
   return dataset if "start" in taken else dataset.skip(begin)
@@ -129,7 +129,7 @@ def _require_same_form(datasets, numbers):
   for number, form in zip(numbers, forms, strict=True):
     if form != forms[0]:
       raise errors.SettingError(
-        f"The examples of {_name(numbers[0])} are {forms[0]}, and those of {_name(number)} are "
+        f"The examples of {_name(numbers[0])} are {forms[0]}, the examples of {_name(number)} are "
         f"{form}: expected the same names, shapes and types."
       )
 

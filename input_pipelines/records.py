@@ -171,7 +171,7 @@ def _size(path):
     return tf.io.gfile.stat(path).length
   except tf.errors.OpError as error:
     raise errors.InputError(
-      f"The file {path} cannot be read: {error.message.splitlines()[0]}"
+      f"Cannot read the file {path}: {error.message.splitlines()[0]}"
     ) from error
 
 
@@ -196,7 +196,7 @@ def _no_record(segments, sizes, element_shard):
   if element_shard is not None:
     text += f"; of {element_shard[1]} hosts, each of which needs one, this is number "
     text += f"{element_shard[0]}, counted from 0"
-  return f"{text}. Was what wrote them cut off?"
+  return f"{text}. Was their writer interrupted?"
 
 
 def _read(path, index, skip, take, ends_file, size, parse, compression):

@@ -65,7 +65,7 @@ def read(folder: str) -> ShardIndex | None:
       raise ValueError(f"version {index.version}, expected {VERSION}")
     return index
   except (ValueError, TypeError, tf.errors.OpError) as error:
-    raise errors.InputError(f"{path} cannot be read: {error}") from error
+    raise errors.InputError(f"Cannot read {path}: {error}") from error
 
 
 def write(folder: str, index: ShardIndex) -> None:
@@ -118,8 +118,8 @@ def verify(folder: str, shards: Sequence[Mapping[str, Any]], how: str) -> None:
     size = tf.io.gfile.stat(path).length
     if size != shard["bytes"]:
       raise errors.InputError(
-        f"{path} has {size} bytes, and {NAME} tells of {shard['bytes']}: it "
-        "is damaged or was written anew."
+        f"{path} has {size} bytes, and {NAME} lists {shard['bytes']}: the file is damaged, or "
+        f"newer than {NAME}."
       )
     if how == "full" and checksum(path) != shard["sha256"]:
       raise errors.InputError(f"{path} is damaged: its SHA-256 is not the one in {NAME}.")

@@ -114,7 +114,7 @@ def write(source: Input, output: str, shards: int) -> shard_index.ShardIndex:
   except (tf.errors.OpError, OSError) as error:
     if isinstance(error, errors.OctetError):
       raise
-    raise errors.OutputError(f"{output} (--output) cannot be written: {error}") from error
+    raise errors.OutputError(f"Cannot write {output} (--output): {error}") from error
   logging.info(
     "%s: %d examples in %d shards, %.1f MB.",
     output,
@@ -134,8 +134,8 @@ def _written_before(output, index):
   if same[0] != same[1]:
     raise errors.SettingError(
       f"{output} has {before.count} examples of {before.source} in {len(before.shards)} shards; "
-      f"asked for are {index.count} of {index.source} in "
-      f"{len(index.shards)}: choose another --output, or remove it."
+      f"the flags select {index.count} of {index.source} in {len(index.shards)}: choose another "
+      "--output, or remove it."
     )
   entries = [
     entry if entry is not None and _is_there(output, entry) else None for entry in before.shards

@@ -293,7 +293,7 @@ def read(path: str, columns: tuple[str, ...], texts: tuple[str, ...] = ()) -> Ta
     )
   except (tf.errors.OpError, pyarrow.ArrowException, OSError) as error:
     line = (getattr(error, "message", None) or str(error)).splitlines()[0]
-    raise errors.InputError(f"The table {path} cannot be read: {line}") from error
+    raise errors.InputError(f"Cannot read the table {path}: {line}") from error
   missing = [column for column in columns if column not in table.column_names]
   if missing:
     raise errors.InputError(
@@ -347,7 +347,7 @@ def _targets(table, columns, path):
   for row, place in np.argwhere(~np.isfinite(targets))[:1]:
     raise errors.InputError(
       f"{path}, row {row + 1}: the target {columns[place]!r} is {targets[row, place]}; expected a "
-      "finite number. Leave out the rows whose target is not known."
+      "finite number. Leave out the rows without a target."
     )
   return targets
 
@@ -405,7 +405,7 @@ def _numbers(table, column, source):
       float("nan" if value is None else value)
     except (TypeError, ValueError):
       raise errors.InputError(
-        f"{source}, row {row + 1}: the column {column!r} has {value!r}, which is no number."
+        f"{source}, row {row + 1}: the column {column!r} has {value!r}; expected a number."
       ) from None
   return np.array([np.nan if value is None else value for value in values], np.float64)
 

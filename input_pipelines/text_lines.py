@@ -98,8 +98,8 @@ def load_vocabulary(path: str) -> tuple[str, ...]:
       words = [line.rstrip("\r\n") for line in file]
   except (tf.errors.OpError, UnicodeDecodeError) as error:
     raise errors.InputError(
-      f"The vocabulary {path} (text_lines.input_fn.vocabulary_file) cannot "
-      f"be read: {_first_line(error)}"
+      f"Cannot read the vocabulary {path} (text_lines.input_fn.vocabulary_file): "
+      f"{_first_line(error)}"
     ) from error
   if not words or len(set(words)) < len(words):
     twice = next((word for number, word in enumerate(words) if word in words[:number]), None)
@@ -215,7 +215,7 @@ def _rows(path):
         for row in reader:
           yield reader.line_num, {key: value for key, value in row.items() if key is not None}
   except (tf.errors.OpError, UnicodeDecodeError, csv.Error) as error:
-    raise errors.InputError(f"{path} cannot be read: {_first_line(error)}") from error
+    raise errors.InputError(f"Cannot read {path}: {_first_line(error)}") from error
 
 
 def _parsed(line, path, number):

@@ -153,8 +153,8 @@ def prepared_builder(name: str, data_dir: str | None, download: bool, gin_name: 
 
   if re.match(r"[\w-]+:[A-Za-z_]", name):  # after a colon, a version begins with a number
     raise errors.SettingError(
-      f"{gin_name}.name is {name!r}: a set of a namespace brings code of its own, which "
-      "TensorFlow Datasets would download and run. Expected one of its own sets, such as 'mnist'."
+      f"{gin_name}.name is {name!r}: TensorFlow Datasets would download and run the code of a set "
+      "with a namespace. Expected a set without one, such as 'mnist'."
     )
   try:
     builder = tfds.builder(name, data_dir=data_dir)
@@ -166,8 +166,8 @@ def prepared_builder(name: str, data_dir: str | None, download: bool, gin_name: 
   if not builder.is_prepared():
     if not download:
       raise errors.InputError(
-        f"{name} is not in {builder.data_path}: set {gin_name}.data_dir to "
-        "the folder that has it, or download = True."
+        f"{name} is not in {builder.data_path}: set {gin_name}.data_dir to its folder, or "
+        "download = True."
       )
     _check_reachable(builder, gin_name)
     size = sum(int(each.size) for each in builder.url_infos.values())
@@ -176,13 +176,13 @@ def prepared_builder(name: str, data_dir: str | None, download: bool, gin_name: 
       builder.download_and_prepare()
     except Exception as error:  # each set's own code may raise anything
       raise errors.InputError(
-        f"{name} is not in {builder.data_path} and could not be downloaded "
-        f"({type(error).__name__}: {_first_line(error)}). "
-        f"If it is elsewhere, set {gin_name}.data_dir."
+        f"{name} is not in {builder.data_path}, and its download failed ({type(error).__name__}: "
+        f"{_first_line(error)}). If another folder has it, set {gin_name}.data_dir."
       ) from error
   if builder.info.file_format.file_suffix != "tfrecord":
     raise errors.SettingError(
-      f"{name} is stored as {builder.info.file_format.value}; {gin_name} reads tfrecord."
+      f"{builder.data_path} has {name} in the format {builder.info.file_format.value}; {gin_name} "
+      "reads tfrecord."
     )
   return builder
 
@@ -208,8 +208,8 @@ def _check_reachable(builder, gin_name):
   first_error = _connection_error((found.hostname, port))
   if first_error and _connection_error(_BUCKETS):
     raise errors.InputError(
-      f"{builder.name} is not in {builder.data_path}, and {found.hostname}, where it could be "
-      f"downloaded from, cannot be reached ({first_error}). If it is elsewhere, set "
+      f"{builder.name} is not in {builder.data_path}, and {found.hostname}, the host of its "
+      f"download, does not answer ({first_error}). If another folder has it, set "
       f"{gin_name}.data_dir."
     ) from first_error
 

@@ -188,9 +188,8 @@ def _spec(features, index, label_key, path):
   spec = features if features is not None else index.features if index else None
   if spec is None:
     raise errors.SettingError(
-      f"{path} has no {shard_index.NAME} that tells what is in its records: set "
-      f'tfrecord.input_fn.features, such as {{"image": "image", '
-      '"label": ((), "int64")}.'
+      f"{path} has no {shard_index.NAME} with the features of its records: set "
+      'tfrecord.input_fn.features, such as {"image": "image", "label": ((), "int64")}.'
     )
   for key, value in spec.items():
     if value not in IMAGE and not (isinstance(value, tuple | list) and len(value) == 2):
@@ -263,8 +262,7 @@ def _stored(key, value):
     dtype = tf.as_dtype(dtype)
   except TypeError as error:
     raise errors.SettingError(
-      f"tfrecord.input_fn.features[{key!r}] has the dtype {dtype!r}, which "
-      "TensorFlow does not know."
+      f"tfrecord.input_fn.features[{key!r}] has the dtype {dtype!r}; expected a TensorFlow dtype."
     ) from error
   if dtype in (tf.float32, tf.int64, tf.string):
     return tf.io.FixedLenFeature(shape, dtype)

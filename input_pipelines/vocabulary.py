@@ -61,7 +61,7 @@ def write(path: str, words: Sequence[str]) -> None:
       file.write("".join(f"{word}\n" for word in words))
     tf.io.gfile.rename(aside, path, overwrite=True)
   except tf.errors.OpError as error:
-    raise errors.OutputError(f"The vocabulary cannot be written: {error.message}") from error
+    raise errors.OutputError(f"Cannot write the vocabulary: {error.message}") from error
 
 
 def _chunks(texts: Iterator[str]) -> Iterator[list[str]]:

@@ -69,8 +69,8 @@ def model_fn(
   del params
   if images is None:
     raise errors.SettingError(
-      "cifar10_air.model_fn.images is not set: bind an input_fn of the training images, from whose "
-      "patches the first layer is made."
+      "Set cifar10_air.model_fn.images, an input_fn of the training images: the first layer is "
+      "made from their patches."
     )
   network = Network(classes, filters, images)
   logits = averaged_views.logits(network, features["image"], mode, views)

@@ -45,8 +45,8 @@ def batch_parallel(
   for tensor in inputs:
     if tensor.shape[0] % shards:
       raise errors.SettingError(
-        f"batch_parallel: a batch of {tensor.shape[0]} cannot be cut into "
-        f"{shards} equal parts, one for each replica."
+        f"batch_parallel: cannot cut a batch of {tensor.shape[0]} into {shards} equal parts, one "
+        "for each replica."
       )
   parts = [tf.split(tensor, shards) for tensor in inputs]
 

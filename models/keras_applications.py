@@ -171,7 +171,7 @@ def _read_weights(name, path, image_shape):
   if not tf.io.gfile.exists(path):
     raise errors.SettingError(
       f"keras_applications: there is no weights file {path!r}: expected a local file for {name}, "
-      "or None for random weights (gin: model_fn.weights). Nothing is downloaded."
+      "or None for random weights (gin: model_fn.weights). Octet downloads no weights."
     )
 
   def built(make):
@@ -200,8 +200,7 @@ def _read_weights(name, path, image_shape):
           return [variable.numpy() for variable in with_head[: len(made)]]
       raise errors.SettingError(
         f"keras_applications: the weights file {path!r} fits {name} for images of {image_shape} "
-        "neither without its head nor with that of ImageNet "
-        f"(gin: model_fn.weights): {error}"
+        f"neither without its head nor with ImageNet's head (gin: model_fn.weights): {error}"
       ) from error
 
   # In another thread, because graphs, variable scopes and Keras's state belong to a thread. Here

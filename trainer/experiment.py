@@ -232,7 +232,9 @@ class Flags:
         "No model_dir: give --model_dir, the folder for checkpoints and summaries."
       )
     if self.profile and Kind.TRAIN not in _KINDS[self.mode]:
-      raise errors.SettingError(f"--profile is of training steps, and --mode={self.mode} has none.")
+      raise errors.SettingError(
+        f"--profile is for training steps, and --mode={self.mode} has none."
+      )
 
 
 def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
@@ -270,7 +272,7 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
   if flags.benchmark_input:
     for kind in kinds:
       logging.info("The %s input. %s", kind, runner.time_input(kind, input_fns[kind]))
-    logging.info("Nothing was trained or written.")
+    logging.info("The training ran no step and wrote no file.")
     return None
 
   # 4. The cheapest failures first: a missing checkpoint, or a folder that another training uses.
@@ -299,7 +301,7 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
   if flags.dry_run:
     for kind in kinds:
       logging.info("Dry run: %s", runner.try_step(kind, traced[kind]))
-    logging.info("Dry run: nothing was written.")
+    logging.info("Dry run: no file written.")
     return None
   return _RUN[mode](runner, asked, traced, hooks)
 
@@ -510,7 +512,7 @@ def _report_dead_bindings(strict):
   dead = config.dead_bindings()
   if not dead:
     return
-  text = f"{len(dead)} gin bindings are set and never used:\n" + "\n".join(
+  text = f"{len(dead)} gin bindings have no effect:\n" + "\n".join(
     f"  {binding}" for binding in dead
   )
   if strict:

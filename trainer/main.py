@@ -15,17 +15,17 @@ from trainer.loop import preemption
 
 flags.adopt_module_key_flags(gin_flags)
 _MODEL_DIR = flags.DEFINE_string(
-  "model_dir", None, "The folder of the run, local or gs://... A run that is there goes on."
+  "model_dir", None, "The folder of the run, local or gs://... An existing run resumes."
 )
 _MODES = ["train", "evaluate", "train_and_evaluate", "continuous_eval", "predict", "export"]
-_MODE = flags.DEFINE_enum("mode", "train_and_evaluate", _MODES, "What to do.")
+_MODE = flags.DEFINE_enum("mode", "train_and_evaluate", _MODES, "The work to do.")
 _DEVICE = run_flags.define_device()
 _TPU = run_flags.define_tpu()
 _CLUSTER = flags.DEFINE_string(
   "cluster",
   "",
-  "What tells which processes on several machines train together: tf_config (the default where "
-  "TF_CONFIG is set), slurm, kubernetes or gce; with :PORT for another port.",
+  "How the processes of one training find each other: tf_config (the default where TF_CONFIG is "
+  "set), slurm, kubernetes or gce; with :PORT for another port.",
 )
 _PRECISION = run_flags.define_precision()
 _XLA = flags.DEFINE_bool(
@@ -36,18 +36,16 @@ _XLA = flags.DEFINE_bool(
 _COMPILED = flags.DEFINE_string(
   "compiled",
   "auto",
-  "A local folder of compiled programs for XLA devices (--device=tpu and xla:8). A program that is "
-  "there is not compiled; another one is compiled and added. auto: ~/.cache/octet/compiled; "
-  "--compiled= for none.",
+  "A local folder of compiled programs for XLA devices (--device=tpu and xla:8). Octet loads a "
+  "program of the folder; otherwise it compiles the program and adds it. auto: "
+  "~/.cache/octet/compiled; --compiled= for none.",
 )
 _SEED = run_flags.define_seed()
 _FORCE = flags.DEFINE_bool(
-  "force",
-  False,
-  "Take --model_dir from another training that goes on there, which then ends at its next save.",
+  "force", False, "Take --model_dir from another training; that training ends at its next save."
 )
 _DRY_RUN = flags.DEFINE_bool(
-  "dry_run", False, "Run one step of each kind on one batch, say what was found, write nothing."
+  "dry_run", False, "Run one step of each kind on one batch, report, write nothing."
 )
 _STRICT_GIN = flags.DEFINE_bool(
   "strict_gin", False, "Bindings that nobody uses are an error, not a warning."
@@ -55,14 +53,14 @@ _STRICT_GIN = flags.DEFINE_bool(
 _PROFILE = flags.DEFINE_bool(
   "profile",
   False,
-  "Say where the time of some training steps goes (input, host, device), and "
-  "profile them for TensorBoard: the hook Profiler.",
+  "Measure the time of some training steps by input, host and device, and profile them for "
+  "TensorBoard: the hook Profiler.",
 )
 _BENCHMARK_INPUT = flags.DEFINE_bool(
   "benchmark_input",
   False,
-  "Run the input pipelines of the mode alone, say how fast they are "
-  "and which stage is the slowest, write nothing.",
+  "Run only the input pipelines of the mode, report their speed and their slowest stage, write "
+  "nothing.",
 )
 
 

@@ -50,10 +50,10 @@ def main(argv: list[str]) -> int:
   records = environment.read(model_dir)
   if not records:
     raise errors.SettingError(
-      f"{model_dir} has no {environment.NAME}: is it the --model_dir of a run that has trained?"
+      f"{model_dir} has no {environment.NAME}: is it the --model_dir of a trained run?"
     )
   found = list(differences(records[0], here()))
-  print("\n".join(found or ["Code, packages and machine are those of the run."]))
+  print("\n".join(found or ["Code, packages and machine equal the run's."]))
   words = repeated(records[0]["command"], model_dir, into)
   print(f"\n{shlex.join(words)}")
   if not _REPEAT.value:
@@ -93,7 +93,7 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str
         "none" if not record.get(key) else f"{len(record[key].splitlines()):,} lines"
         for record in (then, now)
       ]
-      yield f"{what}: {told[0]} then, {told[1]} now ({environment.NAME} has those of the run)"
+      yield f"{what}: {told[0]} then, {told[1]} now ({environment.NAME} has the run's)"
   packages = then.get("packages", {}), now.get("packages", {})
   names = sorted(set(packages[0]) | set(packages[1])) if packages[0] else []
   other = [name for name in names if packages[0].get(name) != packages[1].get(name)]
@@ -151,7 +151,7 @@ def _compare(model_dir, into):
     )
   names = [sorted(set(reader.shapes(path)) - reader.POSITION) for path in paths]
   if names[0] != names[1]:
-    print("The two runs have other variables.")
+    print("The two runs have different variables.")
     return 1
   values = [reader.read(path, names[0]) for path in paths]
   other = [

@@ -335,12 +335,12 @@ def choose_model_dir(model_dir: str | os.PathLike | None, config: RunConfig) -> 
   """
   if model_dir and config.model_dir and absolute_dir(model_dir) != absolute_dir(config.model_dir):
     raise errors.SettingError(
-      f"model_dir is {model_dir!r}, and config.model_dir is {config.model_dir!r}: set one of them."
+      f"model_dir is {model_dir!r}, and config.model_dir is {config.model_dir!r}: set only one."
     )
   chosen = model_dir or config.model_dir
   if not chosen:
     chosen = tempfile.mkdtemp()
-    logging.warning("No model_dir was given; using the temporary folder %s", chosen)
+    logging.warning("No model_dir: writing to the temporary folder %s", chosen)
   return absolute_dir(chosen)
 
 

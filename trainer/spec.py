@@ -127,10 +127,8 @@ class EstimatorSpec:
       outputs.setdefault(_DEFAULT_SIGNATURE, *outputs.values())
     if _DEFAULT_SIGNATURE not in outputs:
       raise errors.SettingError(
-        f"EstimatorSpec: export_outputs has {', '.join(map(repr, outputs))}, and none of them is "
-        "the default: "
-        f"name one {_DEFAULT_SIGNATURE!r}, which is what a server gives to who asks for no "
-        "other."
+        f"EstimatorSpec: export_outputs has {', '.join(map(repr, outputs))}, and no default: name "
+        f"one {_DEFAULT_SIGNATURE!r}, the signature of a request that names none."
       )
     return outputs
 
@@ -181,8 +179,8 @@ def check_metrics(metrics: Any) -> None:
   taken = sorted(set(metrics) & set(_RESERVED_METRICS))
   if taken:
     raise errors.SettingError(
-      f"eval_metrics: the names {', '.join(_RESERVED_METRICS)} are "
-      f"reserved; rename the metric {taken[0]!r}."
+      f"eval_metrics: Octet itself reports {', '.join(_RESERVED_METRICS)}; rename the metric "
+      f"{taken[0]!r}."
     )
 
 
@@ -216,7 +214,7 @@ class ModelFn:
     unknown = [name for name in needed if name not in _ARGUMENTS]
     if unknown:
       raise errors.SettingError(
-        f"model_fn {self.name} has the argument {unknown[0]!r}, which nobody gives: expected "
+        f"model_fn {self.name} has the argument {unknown[0]!r} without a value: expected "
         f"{', '.join(_ARGUMENTS)}, or a default value."
       )
     if "features" not in self._arguments:
@@ -238,7 +236,8 @@ class ModelFn:
       )
     if params and "params" not in self._arguments:
       raise errors.SettingError(
-        f"model_fn {self.name} does not take 'params', and params {sorted(params)} were given."
+        f"model_fn {self.name} does not take 'params', and the caller gives params "
+        f"{sorted(params)}."
       )
 
   def __call__(
@@ -286,8 +285,7 @@ class ModelFn:
       )
     if spec.mode != mode:
       raise errors.SpecError(
-        f"model_fn {self.name} was called in mode {mode!r} and returned an "
-        f"EstimatorSpec of mode {spec.mode!r}."
+        f"model_fn {self.name} returned an EstimatorSpec of mode {spec.mode!r} in mode {mode!r}."
       )
     return spec
 
@@ -312,8 +310,8 @@ def copy_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
     return copy.deepcopy(dict(params or {}))
   except Exception as error:  # of a value's own __deepcopy__, whatever it is
     raise errors.SettingError(
-      f"params has a value that cannot be copied ({error}): give what it is made of, and make it "
-      "in the model_fn or input_fn."
+      f"Octet cannot copy a value of params ({error}): give its parts, and build it in the "
+      "model_fn or input_fn."
     ) from error
 
 
@@ -325,7 +323,7 @@ def name_of(fn: Any) -> str:
 
 def _described(value):
   return (
-    "None (is a return statement missing?)"
+    "None (missing return statement?)"
     if value is None
     else f"{type(value).__name__}: {value!r}"[:200]
   )

@@ -117,8 +117,8 @@ def random_batch(spec: Any, batch_size: int | None = None, below: int = 2, seed:
       shape = [batch_size, *shape[1:]]
     if not shape or None in shape:
       raise errors.SettingError(
-        f"random_batch: {leaf} has an axis whose size is not known: give "
-        "batch_size, and specs with all other axes."
+        f"random_batch: {leaf} has an axis of unknown size: give batch_size, and specs with all "
+        "other axes."
       )
     if leaf.dtype.is_floating:
       return random.random(shape).astype(leaf.dtype.as_numpy_dtype)
@@ -198,9 +198,8 @@ def assert_learns(
   if still:
     more = f" and {len(still) - _SHOWN} more" if len(still) > _SHOWN else ""
     raise AssertionError(
-      f"{', '.join(still[:_SHOWN])}{more} did not move in {steps} steps: the loss does not "
-      "depend on them, or their gradients are zero. Those that "
-      "are meant to stay are named by fixed=."
+      f"{', '.join(still[:_SHOWN])}{more} did not move in {steps} steps: the loss does not depend "
+      "on them, or their gradients are zero. If you froze them on purpose, name them in fixed=."
     )
 
 
@@ -250,7 +249,7 @@ def assert_resumes_exactly(
   assert_same_values(
     whole,
     resumed,
-    names=(f"{steps} steps in one go", f"{half} steps, and the others after a restart"),
+    names=(f"{steps} steps in one go", f"{half} steps, and the remaining steps after a restart"),
   )
 
 

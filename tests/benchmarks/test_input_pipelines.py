@@ -10,4 +10,4 @@ def test_rows_and_what_is_left_out(tmp_path, capsys):
   assert (row.question, row.case, row.at_least) == ("input", "digits in memory, batch 32", 0.95)
   assert len(row.ratios) == 2
   assert all(ratio > 0 for ratio in row.ratios)
-  assert "CIFAR-10 JPEG TFRecords is left out: cifar10 is not in" in capsys.readouterr().out
+  assert "Left out CIFAR-10 JPEG TFRecords: cifar10 is not in" in capsys.readouterr().out

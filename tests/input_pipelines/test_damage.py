@@ -84,5 +84,5 @@ def test_no_record_file_at_all(path):
 
 
 def test_no_file():
-  with pytest.raises(errors.InputError, match="nowhere cannot be read"):
+  with pytest.raises(errors.InputError, match="Cannot read the file nowhere"):
     damage.scan(["nowhere"])

@@ -201,7 +201,7 @@ def test_other_files_and_depths(folder, caplog):
   said = [record.message for record in caplog.records if str(folder) in record.message]
   assert said == [
     f"{folder} has 9 images in 2 classes: ant (5), bee (4).",
-    f"{folder} has files that are left out: 1 .txt; expected .jpg, .jpeg, .png, .gif, .bmp.",
+    f"Ignored files in {folder}: 1 .txt; expected .jpg, .jpeg, .png, .gif, .bmp.",
   ]  # once, though the folder was listed twice
 
 

@@ -96,12 +96,12 @@ def test_hosts_read_their_parts_in_the_same_pattern():
     (
       [PARTS[0], functools.partial(PARTS[1], training=False)],
       [1, 1],
-      r"parts\[1\] ends after 3 batches: expected one that repeats",
+      r"parts\[1\] ends after 3 batches: expected an endless dataset",
     ),
     (
       [PARTS[0], lambda params: tf.data.Dataset.from_tensors(({"y": [1.0]}, [1])).repeat()],
       [1, 1],
-      r"The examples of mixture.input_fn.parts\[0\] are .*'x'.* and those of .*\[1\] are .*'y'",
+      r"The examples of mixture.input_fn.parts\[0\] are .*'x'.*, the examples of .*\[1\] are .*'y'",
     ),
   ],
 )

@@ -191,7 +191,7 @@ def test_a_cut_off_file_is_named(paths):
 
 
 def test_a_missing_file_is_named(paths):
-  with pytest.raises(errors.InputError, match="nowhere.tfrecord cannot be read"):
+  with pytest.raises(errors.InputError, match="Cannot read the file nowhere.tfrecord"):
     read(segments(["nowhere.tfrecord"]))
 
 

@@ -113,7 +113,7 @@ def test_another_set_in_the_folder(source, tmp_path):
   shard_writer.write(source, str(tmp_path / "out"), 3)
   with pytest.raises(
     errors.SettingError,
-    match="has 10 examples of folder:.*in 3 shards; asked for are 10 of .* in 2: choose",
+    match="has 10 examples of folder:.*in 3 shards; the flags select 10 of .* in 2: choose",
   ):
     shard_writer.write(source, str(tmp_path / "out"), 2)
 
@@ -134,7 +134,7 @@ def test_settings(source, tmp_path):
     ):
       shard_writer.parse_source(text)
   (tmp_path / "file").write_text("")
-  with pytest.raises(errors.OutputError, match=r"file/out \(--output\) cannot be written"):
+  with pytest.raises(errors.OutputError, match=r"Cannot write .*file/out \(--output\)"):
     shard_writer.write(source, str(tmp_path / "file" / "out"), 1)
 
 

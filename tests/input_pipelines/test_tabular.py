@@ -76,7 +76,7 @@ def test_labels_by_their_names_and_a_table_of_categories_alone(tmp_path):
   "changed, schema, message",
   [
     ({}, {"weight": "number", "won": "label"}, "has no column 'weight'; it has won, age, job, si"),
-    ({}, {"job": "number", "won": "label"}, "row 1: the column 'job' has 'cook', which is no num"),
+    ({}, {"job": "number", "won": "label"}, "row 1: the column 'job' has 'cook'; expected a num"),
     ({"won": [0, 1, None, 0]}, SCHEMA, "row 3: the label 'won' is nan; expected an integer"),
     ({"won": [0.5, 1, 1, 0]}, SCHEMA, "row 1: the label 'won' is 0.5; expected an integer"),
   ],
@@ -141,7 +141,7 @@ def test_tags_are_zeros_and_ones(ending, tmp_path):
   "changed, schema, message",
   [
     ({"days": [3, None, 6]}, PREDICTS, "row 2: the target 'days' is nan; expected a finite"),
-    ({"days": ["3", "x", "6"]}, PREDICTS, "row 2: the column 'days' has 'x', which is no number"),
+    ({"days": ["3", "x", "6"]}, PREDICTS, "row 2: the column 'days' has 'x'; expected a number"),
     ({"days": [1, 0, 2]}, {"size": "number", "days": "tag"}, "row 3: the tag 'days' is 2; exp"),
     ({"days": [1, None, 0]}, {"size": "number", "days": "tag"}, "row 2: the tag 'days' is nan"),
   ],

@@ -152,7 +152,7 @@ def test_lines_that_cannot_be_used(tmp_path, vocabulary, name, content, message)
 
 def test_not_utf8(tmp_path, vocabulary):
   (tmp_path / "a.csv").write_bytes(b"text,label\n\xff\xfe,1\n")
-  with pytest.raises(errors.InputError, match=r"a\.csv cannot be read: .*utf-8"):
+  with pytest.raises(errors.InputError, match=r"Cannot read .*a\.csv: .*utf-8"):
     read(str(tmp_path / "a.csv"), vocabulary)
 
 
@@ -175,7 +175,6 @@ def test_missing_files(tmp_path, vocabulary):
     read(str(tmp_path / "nothing.csv"), vocabulary)
   with pytest.raises(
     errors.InputError,
-    match=r"nowhere \(text_lines.input_fn.vocabulary_file\) "
-    r"cannot be read",
+    match=r"Cannot read the vocabulary .*nowhere \(text_lines.input_fn.vocabulary_file\)",
   ):
     read(write(tmp_path, "csv"), str(tmp_path / "nowhere"))

@@ -168,7 +168,7 @@ def test_a_changed_size_is_found_before_reading(shards):
   with pytest.raises(
     errors.InputError,
     match=r"data-00001-of-00003.tfrecord has \d+ bytes, and "
-    r"shards.json tells of \d+",
+    r"shards.json lists \d+",
   ):
     read(shards)
 
@@ -203,7 +203,7 @@ def test_damaged_records_are_skipped_and_counted(shards, cache, caplog):
   found = tiny_data.values(read(shards, on_damage="skip", cache=cache))
   assert len(found) == 23
   assert set(found) < set(VALUES)
-  assert "data-00001-of-00003.tfrecord: damaged at byte 0; 7 records can be read" in caplog.text
+  assert "data-00001-of-00003.tfrecord: damaged at byte 0; 7 records are readable" in caplog.text
   assert "Skipped 2 damaged places in 2 of 3 files" in caplog.text
   with caplog.at_level("WARNING"):
     shares = [
@@ -228,7 +228,7 @@ def test_a_glob_of_some_shards(written):
 @pytest.mark.parametrize("content", ["{", '{"version": 1}', "[]"])
 def test_an_index_that_cannot_be_read(shards, content):
   (shards / "shards.json").write_text(content)
-  with pytest.raises(errors.InputError, match="shards.json cannot be read"):
+  with pytest.raises(errors.InputError, match="Cannot read .*shards.json"):
     read(shards)
 
 

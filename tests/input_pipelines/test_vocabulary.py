@@ -31,5 +31,5 @@ def test_what_cannot_be_read_or_written(texts, tmp_path):
     vocabulary.count_words(texts[1:], "review")
   with pytest.raises(errors.InputError, match="There is no file"):
     vocabulary.count_words([str(tmp_path / "none.tsv")])
-  with pytest.raises(errors.OutputError, match="vocabulary cannot be written"):
+  with pytest.raises(errors.OutputError, match="Cannot write the vocabulary"):
     vocabulary.write(str(tmp_path / "none" / "vocabulary.txt"), ["a"])

@@ -69,5 +69,5 @@ def test_trains_and_serves(tmp_path):
 
 
 def test_the_images_of_the_first_layer_are_asked_for():
-  with pytest.raises(errors.SettingError, match="cifar10_air.model_fn.images is not set"):
+  with pytest.raises(errors.SettingError, match="Set cifar10_air.model_fn.images"):
     cifar10_air.model_fn({"image": tf.zeros([2, 32, 32, 3])}, None, "infer", {})

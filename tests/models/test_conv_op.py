@@ -70,5 +70,5 @@ def test_eight_shards_do_together_what_one_does():
 
 
 def test_a_batch_that_cannot_be_cut_is_named():
-  with pytest.raises(errors.SettingError, match="a batch of 10 cannot be cut into 8 equal parts"):
+  with pytest.raises(errors.SettingError, match="cannot cut a batch of 10 into 8 equal parts"):
     conv_op.batch_parallel(tf.identity, [tf.zeros([10, 2])], device_lib.connect("cpu:8").strategy)

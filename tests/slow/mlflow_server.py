@@ -212,7 +212,7 @@ def outage(command, client, uri, folder, rounds, steps, port):
         time.sleep(0.05)
       stop(process)
       said = finish(training)
-    assert said.count("does not take what is sent") == 1, said
+    assert said.count("does not take the run's data") == 1, said
     ratios.append(speed(followed) / speed(plain))
     print(f"steps a second with a dying server: {ratios[-1]:.3f} of those without", flush=True)
     with server(command, folder, port):

@@ -139,13 +139,13 @@ def test_a_training_of_so_many_epochs(tmp_path):
 def test_what_run_passes_on_is_bound_there():
   with pytest.raises(
     errors.SettingError,
-    match=r"RunConfig.train_steps is not set in gin: bind "
+    match=r"gin cannot set RunConfig.train_steps: bind "
     r"run.train_steps\.",
   ):
     config.load([], ["RunConfig.train_steps = 5"], root=None)
   with pytest.raises(
     errors.SettingError,
-    match=r"RunConfig.device is not set in gin: give the "
+    match=r"gin cannot set RunConfig.device: give the "
     r"flag --device",
   ):
     config.load([], ["RunConfig.device = 'cpu'"], root=None)
@@ -162,7 +162,7 @@ def test_a_dry_run_writes_nothing(mode, tmp_path, caplog):
   with caplog.at_level("INFO", logger="absl"):
     assert run(tmp_path / "model", mode, dry_run=True) is None
   assert not (tmp_path / "model").exists()
-  assert "Dry run: nothing was written." in caplog.text
+  assert "Dry run: no file written." in caplog.text
   kinds = {
     "train_and_evaluate": ("train", "eval"),
     "evaluate": ("eval",),
@@ -221,7 +221,7 @@ MISTAKES = {
   "profile": (
     dict(mode="predict", profile=True),
     errors.SettingError,
-    "--profile is of training steps, and --mode=predict has none",
+    "--profile is for training steps, and --mode=predict has none",
   ),
   "train_input_fn": (
     dict(train_input_fn=None),
@@ -248,7 +248,7 @@ MISTAKES = {
   "two batch sizes": (
     dict(eval_per_core_batch_size=8),
     errors.SettingError,
-    "eval_batch_size .* and eval_per_core_batch_size .* are both set",
+    "eval_batch_size .* or eval_per_core_batch_size .*, not both",
   ),
   "replicas": (
     dict(device="cpu:8", eval_batch_size=9),
@@ -399,7 +399,7 @@ def test_force_takes_the_folder_from_another_training(tmp_path):
   def hook(step, metrics, runner):
     assert run(tmp_path, "train", force=True, train_steps=9) is None
 
-  with pytest.raises(errors.ModelDirBusyError, match="was taken from this training"):
+  with pytest.raises(errors.ModelDirBusyError, match="Another training took"):
     run(tmp_path, "train", train_hooks=[hook])
   assert checkpoints(tmp_path) == [0, 9]
 
@@ -499,7 +499,7 @@ def test_a_metric_that_is_waited_for_is_looked_for_before_the_training(tmp_path,
 @pytest.mark.parametrize(
   ("settings", "said"),
   [
-    (lambda: {"model_dir": "foo://x/y"}, "--model_dir=foo://x/y cannot be read: File system sch"),
+    (lambda: {"model_dir": "foo://x/y"}, "Cannot read --model_dir=foo://x/y: File system sch"),
     (
       lambda: {"exporters": [exporters.BestExporter(assets_extra={"a": "/no/such"})]},
       "BestExporter.assets_extra: there is no file /no/such to copy as a",

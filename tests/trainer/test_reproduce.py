@@ -33,7 +33,7 @@ def test_what_differs_is_told():
   }
   assert list(reproduce.differences(RECORD, now)) == [
     "commit: abc then, def now",
-    "changes beside the commit: none then, 2 lines now (environment.json has those of the run)",
+    "changes beside the commit: none then, 2 lines now (environment.json has the run's)",
     "keras: 3.15.1 then, 3.14.0 now",
     "numpy: 2.4.6 then, absent now",
     "scipy: absent then, 1.17 now",
@@ -85,7 +85,7 @@ def test_a_run_is_repeated_to_the_bit(tmp_path):
   assert trained.returncode == 0, trained.stderr
   again = command("trainer.reproduce", "out/a", "--repeat", folder=tmp_path)
   assert again.returncode == 0, again.stdout + again.stderr
-  assert "Code, packages and machine are those of the run." in again.stdout
+  assert "Code, packages and machine equal the run's." in again.stdout
   assert "variables are the same to the bit." in again.stdout
   record = json.loads((tmp_path / "out" / "a-again" / "environment.json").read_text())
   assert record["command"].startswith("python -m trainer.main --gin_file=out/a/config.gin")

@@ -107,7 +107,7 @@ def test_a_model_that_counts_in_python():
   with pytest.raises(
     AssertionError,
     match=r"differ between 6 steps in one go and 3 steps, and the "
-    r"others after a restart:\n  w differs by up to",
+    r"remaining steps after a restart:\n  w differs by up to",
   ):
     testing.assert_resumes_exactly(**line_with(train_op))
 

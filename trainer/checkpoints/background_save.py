@@ -53,7 +53,7 @@ class BackgroundSave:
     if is_last and self._failure is not None:
       failure, self._failure = self._failure, None
       raise type(failure)(
-        f"{errors.first_line(failure)}. It is the last one of the training, and "
+        f"{errors.first_line(failure)}. This was the training's last checkpoint; "
         f"{self._what_is_saved()}."
       ) from failure
 
@@ -71,15 +71,14 @@ class BackgroundSave:
       failure = error
     except (tf.errors.OpError, OSError) as error:
       failure = errors.OutputError(
-        f"The checkpoint of step {step} cannot be written to {self._place}: "
-        f"{errors.first_line(error)}"
+        f"Cannot write the checkpoint of step {step} to {self._place}: {errors.first_line(error)}"
       )
       failure.__cause__ = error
     if self._on_failure == "raise":
       raise failure
     self._failure = failure
     logging.warning(
-      "%s. %s. The next checkpoint is the next try.",
+      "%s. %s. Octet tries again at the next checkpoint.",
       errors.first_line(failure),
       self._what_is_saved().capitalize(),
     )

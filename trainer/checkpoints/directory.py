@@ -138,8 +138,9 @@ class CheckpointDirectory:
       damaged.append(problem)
     if damaged:
       raise errors.CheckpointDamagedError(
-        " ".join(damaged) + f" No other is in {self.directory}: restore one from a backup, or "
-        "start anew in another --model_dir."
+        " ".join(damaged)
+        + f" No other is in {self.directory}: restore one from a backup, or start anew in another "
+        "--model_dir."
       )
     return None
 
@@ -177,9 +178,9 @@ class CheckpointDirectory:
     if self._ignores_edits and state is not None and not state.is_own:
       file = os.path.join(self.directory, file_names.STATE)
       self._inspector.warn(
-        f"{file} was changed while the training goes on, and is written anew.",
-        "To go back to an earlier checkpoint, end the training, change the file, and start it "
-        "again.",
+        f"Something changed {file} during the training; the training writes the file anew.",
+        "To go back to an earlier checkpoint, end the training, change the file, and restart the "
+        "training.",
       )
     self._removal.remove_unneeded(step, state)
 
@@ -205,7 +206,9 @@ class CheckpointDirectory:
 
   def _what_is_saved(self):
     steps = self.steps()
-    return f"step {steps[-1]} is saved" if steps else "nothing is saved yet"
+    return (
+      f"the newest checkpoint is of step {steps[-1]}" if steps else "there is no checkpoint yet"
+    )
 
   def recover(self) -> None:
     """Commits or removes what a process that was killed while writing has left, on the first call.

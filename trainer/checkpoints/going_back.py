@@ -67,7 +67,7 @@ def asked_step(directory: str, state: state_file.State | None, steps: Sequence[i
   raise errors.CheckpointNotFoundError(
     f"{os.path.join(directory, file_names.STATE)} names {state.newest!r}, and {directory} has no "
     f"such checkpoint: name one of the steps {', '.join(map(str, steps))}, such as "
-    f"{file_names.PREFIX}-{steps[-1]}, or remove the file to go on from the newest."
+    f"{file_names.PREFIX}-{steps[-1]}, or remove the file to resume from the newest."
   )
 
 
@@ -90,11 +90,10 @@ def log_edit(
   _logged[directory] = state
   path = os.path.join(directory, file_names.STATE)
   if asked is None:
-    logging.warning("%s names no checkpoint to go on from: the newest is taken.", path)
+    logging.warning("%s names no checkpoint to resume from: Octet takes the newest.", path)
   else:
     logging.warning(
-      "%s was changed and names %s: step %d counts as the newest, and the later checkpoints (%s) "
-      "as not there.",
+      "A change of %s makes %s (step %d) the newest checkpoint: Octet ignores the later ones (%s).",
       path,
       state.newest,
       asked,
@@ -160,8 +159,8 @@ def set_aside(
     if isinstance(error, errors.OctetError):
       raise
     raise errors.OutputError(
-      f"The checkpoints after step {asked} in {directory} (--model_dir) cannot be moved to "
-      f"{folder}: {files.reason(error)}."
+      f"Cannot move the checkpoints after step {asked} in {directory} (--model_dir) to {folder}: "
+      f"{files.reason(error)}."
     ) from error
   logging.warning(
     "Going back to step %d, as %s says: the later checkpoints (%s) and their records are in %s.",

@@ -85,8 +85,7 @@ class CheckpointInitializer:
     for name, there in found.items():
       if there not in stored:
         raise errors.CheckpointError(
-          f"init_from_checkpoint: {self.path} has no {there}, from which {name} is to start."
-          f"{_like(there, stored)}"
+          f"init_from_checkpoint: {self.path} has no {there} for {name}.{_like(there, stored)}"
         )
     return found
 
@@ -190,7 +189,7 @@ def _target(wanted, present):
   if name is None:
     raise errors.ModelFnError(
       f"init_from_checkpoint: the assignment_map has {wanted!r}; expected a name, a scope, or a "
-      "variable that the model_fn made (a partitioned one cannot be taken)."
+      "variable from the model_fn (not a partitioned one)."
     )
   return name
 

@@ -46,7 +46,7 @@ class Inspector:
       except errors.CheckpointDamagedError as error:
         if _stamps(path) != stamps:
           raise reader.GoneError(
-            f"The checkpoint {path} was replaced while it was read."
+            f"Another process replaced the checkpoint {path} during the reading."
           ) from error
         problem = str(error)
       self._known[path] = stamps, problem

@@ -96,7 +96,7 @@ def build(build_model: Any) -> keras.Model:
   is_function = callable(build_model) and not isinstance(build_model, keras.Model)
   model = build_model() if is_function else None
   if not isinstance(model, keras.Model):
-    made = f", which gives {model!r}." if is_function else "."
+    made = f", which returns {model!r}." if is_function else "."
     raise errors.SettingError(
       f"Expected a function that makes a keras.Model, anew at each call; got {build_model!r}{made}"
     )

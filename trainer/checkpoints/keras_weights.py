@@ -77,11 +77,11 @@ def read(path: str) -> dict[str, np.ndarray]:
       values = _read_keras_2(root) if "layer_names" in root.attrs else _read_keras_3(file)
   except (OSError, KeyError, RuntimeError, ValueError, zipfile.BadZipFile) as error:
     raise errors.CheckpointDamagedError(
-      f"{path} cannot be read as a weights file of Keras: {error}"
+      f"Cannot read {path} as a weights file of Keras: {error}"
     ) from error
   if not values:
     raise errors.CheckpointDamagedError(
-      f"{path} cannot be read as a weights file of Keras: there are no values in it."
+      f"Cannot read {path} as a weights file of Keras: it has no values."
     )
   return values
 
@@ -162,7 +162,7 @@ def find(
   if len(found) == len(other):
     # Both ways of counting find the same number: where they disagree, either may be wrong.
     for name in [name for name in found if other.get(name) != found[name]]:
-      notes[name] = f"it could be {found[name]} or {other.get(name)}, as the layers are counted"
+      notes[name] = f"it could be {found[name]} or {other.get(name)}, by the count of the layers"
     found = {name: value for name, value in found.items() if name not in notes}
   return found, notes
 
@@ -276,13 +276,13 @@ def _check_layers(layers):
     if base not in known or not set(variables) <= set(_ORDER):
       name = f"{layer}/{next(iter(variables))}".strip("/")
       raise errors.SettingError(
-        f"The name {name!r} does not tell which value of which layer of Keras it is: give "
+        f"The name {name!r} does not identify a value of a layer of Keras: give "
         "--model=module.function, a function that makes the Keras model."
       )
     bases[base].add(number)
   for base, numbers in bases.items():
     if numbers != set(range(len(numbers))):
       raise errors.SettingError(
-        f"The layers {base} have the numbers {sorted(numbers)}, of which some are missing: give "
+        f"The layers {base} have the numbers {sorted(numbers)} with gaps: give "
         "--model=module.function, a function that makes the Keras model."
       )

@@ -85,8 +85,8 @@ def _write(file):
   except (tf.errors.OpError, errors.StorageError) as error:
     if not files.is_forbidden(error):
       logging.warning(
-        "%s cannot be written (%s): a training that goes on there may remove the checkpoint while "
-        "it is read.",
+        "Cannot write %s (%s): a running training may remove the checkpoint before the reader "
+        "finishes.",
         file,
         files.reason(error),
       )
@@ -135,7 +135,7 @@ def held(choose: Callable[[], str | None], load: Callable[[str], _T]) -> Iterato
         tried.append(path)
         if is_going or (is_held and not storage.exists(f"{path}.index")):
           raise reader.GoneError(
-            f"The checkpoint {path} is gone: it was removed while it was read."
+            f"The checkpoint {path} is gone: another process removed it during the reading."
           )
         stack.enter_context(own.pop_all())
         return loaded
@@ -169,8 +169,8 @@ def until_served(attempt: Callable[[], _T]) -> _T:
     except reader.GoneError as error:
       gone = error
   raise errors.CheckpointNotFoundError(
-    f"{gone} So were {_TRIES - 1} others before it: let the training there keep more checkpoints "
-    "(RunConfig.keep_checkpoint_max), or save less often."
+    f"{gone} The same happened to {_TRIES - 1} checkpoints before it: let the training there keep "
+    "more checkpoints (RunConfig.keep_checkpoint_max), or save less often."
   ) from gone
 
 

@@ -44,7 +44,7 @@ def read_state(directory: str) -> state_file.State | None:
   except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
     return None
   except tf.errors.PermissionDeniedError as error:
-    raise errors.CheckpointError(f"{file} cannot be read: {files.reason(error)}.") from error
+    raise errors.CheckpointError(f"Cannot read {file}: {files.reason(error)}.") from error
   return state_file.parse(text.decode(errors="replace"))
 
 

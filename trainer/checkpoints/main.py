@@ -44,7 +44,7 @@ _MODEL = flags.DEFINE_string(
   "structure.",
 )
 _STATS = flags.DEFINE_bool(
-  "stats", False, "show: the mean and the standard deviation of each variable too."
+  "stats", False, "show: add the mean and the standard deviation of each variable."
 )
 
 
@@ -89,7 +89,7 @@ def list_checkpoints(model_dir: str) -> list[str]:
   state = state_file.parse(file.read_bytes().decode(errors="replace")) if file.exists() else None
   named = file_names.step_of(state.newest) if state and state.may_go_back else None
   for row in rows:
-    row.append("goes back here" if row[0] == str(named) else "")
+    row.append("resumes here" if row[0] == str(named) else "")
   rows[-1][-1] = "newest"
   return formatting.table(["step", "size", "written", ""], rows, right=(0, 1)).splitlines()
 
@@ -232,8 +232,8 @@ def export_weights(
   # layers were created. If these two differ, only the model can tell.
   return [
     f"Wrote {output}, {len(values)} variables from {found}",
-    "It is for a model whose layers of each class come in the order of their numbers (dense, "
-    "dense_1, ...); else give --model.",
+    "The file is for a model with the layers of each class in the order of their numbers (dense, "
+    "dense_1, ...); otherwise give --model.",
   ]
 
 
@@ -284,7 +284,7 @@ def _expression(rename):
     re.compile(f"{pattern}|").fullmatch("").expand(replacement)
   except (re.error, IndexError) as error:
     raise errors.SettingError(
-      f"--rename is {rename!r}, which is no regular expression with its replacement: {error}."
+      f"--rename is {rename!r}; expected a regular expression and its replacement: {error}."
     ) from error
   if not (pattern and arrow and replacement):
     raise errors.SettingError(

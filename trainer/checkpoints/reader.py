@@ -66,7 +66,7 @@ class RestoreReport:
     of_training = len(self.unexpected) - len(others)
     text = f"Restored {self.path}: all {len(self.matched)} variables"
     if of_training:
-      text += f"; {of_training} values of the optimizer and the like are not needed here"
+      text += f"; {of_training} values of the optimizer and the like have no use here"
     if others:
       names = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
       text += f"; {len(others)} in it are not in the model ({names})"
@@ -218,10 +218,12 @@ def _may_pass(path):
 def _unreadable(path, error):
   """Returns the error to raise: a CheckpointDamagedError only if the files are to blame."""
   if not storage.exists(path + ".index"):
-    return GoneError(f"The checkpoint {path} is gone: it was removed before it was read.")
+    return GoneError(
+      f"The checkpoint {path} is gone: another process removed it before the reading."
+    )
   if isinstance(error, _OUT_OF_REACH):
     return errors.CheckpointError(
-      f"The checkpoint {path} cannot be read now: {errors.first_line(error)}."
+      f"Cannot read the checkpoint {path} now: {errors.first_line(error)}."
     )
   kind = "is incomplete" if isinstance(error, tf.errors.NotFoundError) else "is damaged"
   present = map(os.path.basename, [path + ".index", *data_files(path)])
@@ -313,8 +315,9 @@ def restore(
       f"missing, {len(unexpected)} unexpected, {len(differing)} of wrong shape or kind.\n"
       + "\n".join(lines[:20])
       + ("\n  ..." if len(lines) > 20 else "")
-      + "\nWas the model changed since? A new --model_dir starts anew; a warm start takes what "
-      "fits."
+      + "\n"
+      "Has the model changed since? A new --model_dir starts anew; a warm start takes the "
+      "variables that fit."
     )
   # All values are read before the first variable changes: reading may find damage.
   values = read(path, list(stored_as.values()))

@@ -116,13 +116,13 @@ class Removal:
           step: problem for step in counted.keys() - set(removable) if (problem := problem_of(step))
         }
       except (errors.CheckpointError, errors.CheckpointNotFoundError, errors.StorageError) as error:
-        logging.warning("%s No checkpoint is removed this time.", error)
+        logging.warning("%s Octet removes no checkpoint this time.", error)
         return []
       if not damaged:
         break
       for step, problem in damaged.items():
         del counted[step]
-        self.inspected.warn(problem, "It does not count among those that are kept.")
+        self.inspected.warn(problem, "This checkpoint does not count as kept.")
     return removable
 
   def _path(self, step):
@@ -143,7 +143,7 @@ class Removal:
     # Only a warning: the new checkpoint is complete, and the training can go on.
     except (tf.errors.OpError, errors.StorageError) as error:
       self.inspected.warn(
-        f"The old checkpoint {path} cannot be removed: {files.reason(error)}.", "It stays."
+        f"Cannot remove the old checkpoint {path}: {files.reason(error)}.", "It stays."
       )
       return False
     self.inspected.mark_removed(path)

@@ -121,7 +121,7 @@ def _part(path):
       raise errors.CheckpointNotFoundError(f"There is no file {path}.") from error
     except (OSError, package.SafetensorError) as error:
       raise errors.CheckpointDamagedError(
-        f"{path} cannot be read as a safetensors file: {error}"
+        f"Cannot read {path} as a safetensors file: {error}"
       ) from error
     yield part
 
@@ -130,8 +130,7 @@ def _shape_of(path, name, part):
   kind = part.get_dtype()
   if kind not in _DTYPES:
     raise errors.CheckpointError(
-      f"{path}: {name} has the dtype {kind}, which is not read here; expected one of "
-      f"{', '.join(_DTYPES)}."
+      f"{path}: {name} has the dtype {kind}; expected one of {', '.join(_DTYPES)}."
     )
   return tuple(part.get_shape()), _DTYPES[kind]
 

@@ -106,10 +106,11 @@ class ScaffoldFn:
       given.append("finalize")
     if given:
       raise errors.SettingError(
-        f"{self} returns a Scaffold with {', '.join(given)}, for which there is no session: take "
-        "that out. Variables start from their initializers, from tf.compat.v1.train."
-        "init_from_checkpoint in the scaffold_fn, or from Estimator(warm_start_from=...); lookup "
-        "tables initialize themselves; scalars for summaries go to tf.summary.scalar."
+        f"{self} returns a Scaffold with {', '.join(given)}, and Octet has no session: take that "
+        "out. Variables start from their initializers, from "
+        "tf.compat.v1.train.init_from_checkpoint in the scaffold_fn, or from "
+        "Estimator(warm_start_from=...); lookup tables initialize themselves; scalars for "
+        "summaries go to tf.summary.scalar."
       )
 
   def _saved_names(self, saver, model):
@@ -122,8 +123,8 @@ class ScaffoldFn:
       name = initial_checkpoints.name_of(variable, model)
       if name is None:
         raise errors.SettingError(
-          f"{self} returns a Saver of {there or variable!r}, which is none of the variables that "
-          "the model_fn makes, or is partitioned: leave it out."
+          f"{self} returns a Saver of {there or variable!r}; expected an unpartitioned variable "
+          "from the model_fn: leave it out."
         )
       names[name] = there or name
     return names
@@ -143,13 +144,14 @@ class ScaffoldFn:
     default_newest, default_hours = tensorflow_internals.kept_by(_default_saver())
     if newest not in (default_newest, config.keep_checkpoint_max) and config.retention is None:
       raise errors.SettingError(
-        f"{self} returns a Saver with max_to_keep={newest}: give RunConfig("
-        f"keep_checkpoint_max={newest or 0}), by which Octet keeps checkpoints."
+        f"{self} returns a Saver with max_to_keep={newest}: give "
+        f"RunConfig(keep_checkpoint_max={newest or 0}) instead. Octet keeps checkpoints by it."
       )
     if hours != default_hours and config.retention is None:
       raise errors.SettingError(
-        f"{self} returns a Saver with keep_checkpoint_every_n_hours={hours}: give RunConfig("
-        f"retention=Retention(every_n_hours={hours})), by which Octet keeps checkpoints."
+        f"{self} returns a Saver with keep_checkpoint_every_n_hours={hours}: give "
+        f"RunConfig(retention=Retention(every_n_hours={hours})) instead. Octet keeps checkpoints "
+        "by it."
       )
 
   def __str__(self) -> str:

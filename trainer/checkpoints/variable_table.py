@@ -37,10 +37,9 @@ def table(variables: Mapping[str, tf.Variable]) -> str:
   trainable = sum(counts[name] for name in names if variables[name].trainable)
   return "\n".join(
     [
-      f"The model has {total:,} parameters in {len(names)} variables, {trainable:,} of them "
-      "trained:",
+      f"The model has {total:,} parameters in {len(names)} variables and trains {trainable:,}:",
       *([formatting.table(None, cells, right=(2, 3))] if cells else []),
-      f"  With what its optimizer keeps: {formatting.size(sum(sizes.values()))}.",
+      f"  With the optimizer's values: {formatting.size(sum(sizes.values()))}.",
     ]
   )
 

@@ -30,7 +30,7 @@ _SHOWN = 20  # most names in a row of the table
 _IS_PATH = setting_types.Rule(
   "the path of a checkpoint, folder or file", lambda path: bool(os.fspath(path))
 )
-_ARE_PATTERNS = setting_types.Rule("a regular expression, or a list of them", bool)
+_ARE_PATTERNS = setting_types.Rule("a regular expression, or a list of regular expressions", bool)
 _ARE_NAMES = setting_types.Rule(
   "a dict of a variable's name to its name in ckpt_to_initialize_from", lambda names: True
 )
@@ -235,8 +235,8 @@ def _chosen(settings, source, variables, own):
     # it is enough that it matches a name in the source.
     if not matched and not any(map(expression.match, source.shapes)):
       raise errors.SettingError(
-        f"WarmStartSettings.vars_to_warm_start has {pattern!r}, which "
-        f"matches no variable of the model.{_like(pattern, own)}"
+        f"WarmStartSettings.vars_to_warm_start has {pattern!r}, and no variable of the model "
+        f"matches it.{_like(pattern, own)}"
       )
     chosen.update(matched)
   return [name for name in variables if name in chosen]
@@ -270,9 +270,9 @@ def _previous_names(settings, source, variables, chosen):
   for key in renames.keys() - used:
     if key in variables or renames[key] not in source.shapes:
       why = (
-        "which vars_to_warm_start leaves out."
+        "and vars_to_warm_start leaves it out."
         if key in variables
-        else f"which is no variable that is asked for.{_like(key, chosen)}"
+        else f"and vars_to_warm_start selects no such variable.{_like(key, chosen)}"
       )
       raise errors.SettingError(f"WarmStartSettings.var_name_to_prev_var_name has {key!r}, {why}")
   return previous
@@ -285,8 +285,8 @@ def _axes(settings, chosen):
     matched = [name for name in chosen if re.fullmatch(pattern, name)]
     if not matched:
       raise errors.SettingError(
-        f"WarmStartSettings.var_name_to_axes has {pattern!r}, which is no variable that is asked "
-        f"for.{_like(pattern, chosen)}"
+        f"WarmStartSettings.var_name_to_axes has {pattern!r}, and vars_to_warm_start selects no "
+        f"such variable.{_like(pattern, chosen)}"
       )
     found |= {name: tuple(order) for name in matched if name not in found}
   return found
@@ -349,11 +349,11 @@ def _problem(source, variables, missing, differing, loaded, left_out, unexpected
   first = re.escape(first.rpartition("/")[0] or first)
   return "\n".join(
     [
-      f"The warm start does not find in {source.path} what it was asked for.",
+      f"The warm start misses variables in {source.path}.",
       *cut,
       table,
-      f'WarmStartSettings.vars_to_warm_start says what is wanted ("(?!{first})" leaves a part '
-      "out), var_name_to_prev_var_name what it is called there.",
+      f'WarmStartSettings.vars_to_warm_start selects variables ("(?!{first})" leaves a part out), '
+      "var_name_to_prev_var_name gives their names in the checkpoint.",
     ]
   )
 
@@ -371,7 +371,7 @@ def _compiled(pattern, setting):
     return re.compile(pattern)
   except re.error as error:
     raise errors.SettingError(
-      f"WarmStartSettings.{setting} has {pattern!r}, which is no regular expression: {error}."
+      f"WarmStartSettings.{setting} has {pattern!r}; expected a regular expression: {error}."
     ) from error
 
 

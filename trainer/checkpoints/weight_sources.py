@@ -88,7 +88,7 @@ def read(path: str | os.PathLike, load: Callable[[Source], _T]) -> _T:
       return load(Source(path, file.shapes, file.read, _by_name(file.shapes)))
   if path.endswith(".weights.json"):
     raise errors.CheckpointError(
-      f"{path} is a Keras file in several parts, which is not read here: save it as one "
+      f"{path} is a Keras file in several parts, and Octet reads files of one part: save it as one "
       ".weights.h5."
     )
   return leases.read(lambda: _resolve(path), lambda found: load(_checkpoint(found)))

@@ -25,7 +25,7 @@ from trainer.cli import formatting
 from trainer.internals import import_noise
 
 _DEBUG = flags.DEFINE_bool(
-  "debug", False, "Show where in the program an error comes from, and TensorFlow's own messages."
+  "debug", False, "Show the place of an error in the program, and TensorFlow's own messages."
 )
 
 _HELP = ("--help", "-help", "-h", "-?", "--helpshort", "--helpfull")
@@ -65,7 +65,7 @@ def require_local(path: str, name: str) -> None:
   """
   if "://" in path:
     raise errors.SettingError(
-      f"{name}={path} is a URL: this command needs a folder of the machine, or one that is mounted."
+      f"{name}={path} is a URL: this command needs a folder of the machine, or a mounted one."
     )
 
 
@@ -107,7 +107,7 @@ def _parse(argv, positional):
   except flags.Error as error:
     _fail(f"{error} (--help lists the flags)")
   if len(rest) > 1 and not positional:
-    _fail(f"unexpected argument {rest[1]!r}: flags are given as --name=value (--help lists them)")
+    _fail(f"unexpected argument {rest[1]!r}: write flags as --name=value (--help lists them)")
   return rest
 
 

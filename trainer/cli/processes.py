@@ -107,7 +107,7 @@ def how_it_ended(code: int) -> str:
   if code >= 0:
     return f"ended with exit code {code}"
   hint = " (out of memory?)" if code == -signal.SIGKILL else ""
-  return f"was ended by {signal.Signals(-code).name}{hint}"
+  return f"died of {signal.Signals(-code).name}{hint}"
 
 
 def ask(

@@ -20,7 +20,7 @@ def define_device() -> flags.FlagHolder[str]:
 def define_tpu() -> flags.FlagHolder[str]:
   """Defines --tpu."""
   return flags.DEFINE_string(
-    "tpu", "", "Nothing, or local: PJRT drives the TPU of this machine alone, with --device=tpu."
+    "tpu", "", "local, or nothing: PJRT drives the TPU of this machine, with --device=tpu."
   )
 
 
@@ -30,7 +30,7 @@ def define_precision() -> flags.FlagHolder[str]:
     "precision",
     "float32",
     ["float32", "bfloat16"],
-    "What layers compute in. Variables are float32 in both.",
+    "The number type of the layers' arithmetic. Variables are float32 with both.",
   )
 
 

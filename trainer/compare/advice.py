@@ -37,8 +37,8 @@ def _busy_machines(found: summary.Summary) -> Iterator[str]:
       loads.setdefault(found.label(row), []).append((row.load or 0) / cores)
   for label, each in loads.items():
     yield (
-      f"{label}: other programs ran there while {len(each)} of the figures were measured (up to "
-      f"{max(each):.1f} processes a core), so that these are too slow. Measure again with another "
+      f"{label}: while Octet measured {len(each)} of the figures, other programs ran there (up to "
+      f"{max(each):.1f} processes a core): these figures are too slow. Measure again with another "
       "--output when the machine is idle."
     )
 
@@ -52,7 +52,7 @@ def _input_bound(found: summary.Summary) -> Iterator[str]:
   for row in _on_hardware(found):
     if (row.input_wait or 0) >= _MUCH_WAITING:
       yield (
-        f"{summary.title(row)} on {found.label(row)} is bound by its input: the device waits for "
+        f"The input limits {summary.title(row)} on {found.label(row)}: the device waits for "
         f"{row.input_wait:.0%} of the time. A faster input pipeline (--benchmark_input of "
         "trainer.main names its slowest stage) helps before a faster device does."
       )
@@ -92,14 +92,14 @@ def _deadlines(found: summary.Summary) -> Iterator[str]:
       cost = found.cost(row, "run")
       if cost:
         yield (
-          f"{title}: of what meets {minutes}, {found.label(row)} is the cheapest, at "
-          f"{cost[0]:.3g} {currency} a run."
+          f"{title}: within {minutes}, {found.label(row)} is the cheapest, at {cost[0]:.3g} "
+          f"{currency} a run."
         )
     if choice.fastest and (time := summary.seconds_of(choice.fastest, "run")):
       if time[0] > found.deadline_seconds:
-        yield f"{title}: no device that was measured finishes in {minutes}."
+        yield f"{title}: no measured device finishes in {minutes}."
       elif not choice.in_time:
-        yield f"{title}: what meets {minutes} has no price in the table (--prices)."
+        yield f"{title}: the devices within {minutes} have no price in the table (--prices)."
 
 
 def _start(found: summary.Summary) -> Iterator[str]:

@@ -89,7 +89,7 @@ def charts(found: summary.Summary) -> dict[str, Chart]:
   """
   panels = {
     "times": ("Time of training, in seconds", times(found)),
-    "speedup": ("Speed-up over the CPU (published: over what they name)", speedups(found)),
+    "speedup": ("Speed-up over the CPU (published: over their own baseline)", speedups(found)),
     "batch_sizes": ("Speed by batch size, in examples per second", batch_sizes(found)),
     "predictions": ("Predicting few and many, in examples per second", predictions(found)),
     "costs": ("Cost, by the price table", costs(found)),

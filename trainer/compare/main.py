@@ -34,10 +34,12 @@ _DEVICES = flags.DEFINE_string(
   "devices",
   "auto",
   "Names with commas between them: cpu, cpu:8, gpu, gpu:N, xla:8, tpu. auto: cpu, cpu:8, and a GPU "
-  "and a TPU where there are.",
+  "and a TPU if the machine has them.",
 )
 _OUTPUT = flags.DEFINE_string(
-  "output", "out/compare", "The folder of the results and the report. A comparison there goes on."
+  "output",
+  "out/compare",
+  "The folder of the results and the report. An unfinished comparison there resumes.",
 )
 _MERGE = flags.DEFINE_multi_string(
   "merge", [], "Files of results, results.jsonl of other runs; more may follow, without the flag."
@@ -54,14 +56,16 @@ _PRICES = flags.DEFINE_string(
   "A CSV file with hardware,per_hour,currency,date,source. Default: the articles' prices.",
 )
 _DEADLINE = flags.DEFINE_float(
-  "deadline_minutes", None, "The longest that a training may take, for advice.", lower_bound=0.0
+  "deadline_minutes", None, "The longest training that the advice accepts.", lower_bound=0.0
 )
 _PRECISION = run_flags.define_precision()
 _TPU_TYPE = flags.DEFINE_string(
-  "tpu_type", "", "Which TPU it is, such as v2-8, where the environment does not say: for prices."
+  "tpu_type",
+  "",
+  "The type of the TPU, such as v2-8, if the environment does not say it: for prices.",
 )
 _EVALUATION = flags.DEFINE_string(
-  "evaluation", "", "Of two runs: the name of the evaluation; empty for the one without a name."
+  "evaluation", "", "For two runs: the name of the evaluation; empty for the one without a name."
 )
 _TIMEOUT = flags.DEFINE_float(
   "timeout_seconds", 1800.0, "The longest that one case may take.", lower_bound=1.0
@@ -85,8 +89,8 @@ def main(argv: list[str]) -> None:
     return
   if argv[1:] and not _MERGE.value:
     raise errors.SettingError(
-      f"Unexpected argument {argv[1]}: files of results come after --merge, and the folders of two "
-      "runs stand by themselves."
+      f"Unexpected argument {argv[1]}: give files of results after --merge, and the folders of two "
+      "runs alone."
     )
   if bool(files) == bool(gin_flags.GIN_FILE.value):
     raise errors.SettingError(

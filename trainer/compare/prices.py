@@ -31,7 +31,7 @@ def read(path: str = SHIPPED) -> list[Price]:
     with open(path, newline="", encoding="utf-8") as file:
       rows = list(csv.DictReader(file, strict=True))
   except (OSError, UnicodeDecodeError, csv.Error) as error:
-    raise errors.SettingError(f"--prices={path}: cannot be read ({error}).") from error
+    raise errors.SettingError(f"--prices={path}: cannot read it ({error}).") from error
   return [_price(path, number, row) for number, row in enumerate(rows, 2)]
 
 

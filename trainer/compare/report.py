@@ -155,7 +155,7 @@ def text(found: summary.Summary) -> str:
   """Returns the choices as a table for a terminal."""
   rows = [_choice(found, choice) for choice in found.choices()]
   if not rows:
-    return "Nothing was measured."
+    return "No measurement."
   return formatting.table(("", "fastest", "", "cheapest"), rows, right=(2,))
 
 

@@ -82,7 +82,8 @@ class Runner:
     if absent and not automatic:
       name, reason = next(iter(absent.items()))
       raise errors.SettingError(
-        f"--devices={asked}: {name} is not here ({reason}). --devices=auto takes what there is."
+        f"--devices={asked}: this machine has no {name} ({reason}). --devices=auto takes the "
+        "devices of the machine."
       )
     return [name for name in names if name not in absent], absent
 
@@ -188,16 +189,16 @@ def failure(status: int | None, log: str, timeout_seconds: float) -> dict[str, A
     timeout_seconds: its limit.
   """
   if status is None:
-    problem = f"It took longer than {timeout_seconds:g} s (--timeout_seconds)."
+    problem = f"The case took longer than {timeout_seconds:g} s (--timeout_seconds)."
     return {"status": results.OUT_OF_TIME, "problem": problem}
   if status == -signal.SIGKILL:
-    problem = "Its process was killed by the system, which does so when memory runs out."
+    problem = "The system killed the case's process, as it does when memory runs out."
     return {"status": results.OUT_OF_MEMORY, "problem": problem}
   with open(log, encoding="utf-8", errors="replace") as file:
     said = " ".join(" ".join(file.read().splitlines()[-_LAST_LINES:]).split())
   return {
     "status": results.FAILED,
-    "problem": f"Its process {processes.how_it_ended(status)}: {said}"[:500],
+    "problem": f"The case's process {processes.how_it_ended(status)}: {said}"[:500],
   }
 
 

@@ -63,7 +63,7 @@ class Workload:
     where = f"Workload {self.name!r}"
     if not self.batch_sizes or (self.mode == "predict") != bool(self.examples):
       raise errors.SettingError(
-        f"{where}: batch_sizes are needed, and examples to predict and only then; got "
+        f"{where}: give batch_sizes, and examples if and only if it predicts; got "
         f"{self.batch_sizes} and {self.examples}."
       )
     if self.epochs is not None and self.epoch_examples is None:
@@ -131,7 +131,9 @@ def compare(workloads: Sequence[Workload] = ()) -> list[Case]:
   names = [(each.name, each.mode) for each in workloads]
   for name, mode in names:
     if names.count((name, mode)) > 1:
-      raise errors.SettingError(f"compare.workloads: two Workloads to {mode} are named {name!r}.")
+      raise errors.SettingError(
+        f"compare.workloads: two Workloads to {mode} have the name {name!r}."
+      )
   return [case for each in workloads for case in _cases(each)]
 
 

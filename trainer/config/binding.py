@@ -87,7 +87,7 @@ def find(selector: str, place: str, allowed: trust.Allowed) -> Any:
   else:
     hint = _near(selector)
   raise errors.SettingError(
-    f"{place}: nothing is registered as "
+    f"{place}: no configurable has the name "
     f"{selector}.{hint or ' Does the gin file import the module that registers it?'}"
   )
 
@@ -99,7 +99,7 @@ _NEWER = {"keras.optimizers.Muon": "3.10"}
 def _of_keras(selector):
   installed = importlib.metadata.version("keras")
   if since := _NEWER.get(selector):
-    return f" It came with Keras {since}, and Keras {installed} is installed."
+    return f" It came with Keras {since}; this Python has Keras {installed}."
   return f" Keras {installed} has no such name.{_near(selector)}"
 
 
@@ -140,9 +140,9 @@ def _import(scope, statement, place, allowed):
     raise
   except SystemExit as error:
     raise errors.SettingError(
-      f"{place}: {statement.module} cannot be imported: it ends the program, by "
-      f"sys.exit({error.code!r}) in {_where_raised(error)}. Is it a script? What a "
-      'script does belongs below `if __name__ == "__main__":`.'
+      f"{place}: cannot import {statement.module}: it ends the program, by "
+      f"sys.exit({error.code!r}) in {_where_raised(error)}. Is it a script? A script's own work "
+      'belongs below `if __name__ == "__main__":`.'
     ) from None
   except Exception as error:
     name = statement.module
@@ -162,7 +162,7 @@ def _import(scope, statement, place, allowed):
         f"{config_files.did_you_mean(name, _modules())}{_where_from(name)}"
       ) from None
     what = f"{type(error).__name__}: {error} ({_where_raised(error)})"
-    raise errors.SettingError(f"{place}: {name} cannot be imported. {what}") from error
+    raise errors.SettingError(f"{place}: cannot import {name}. {what}") from error
 
 
 def _importable(module):
@@ -194,9 +194,9 @@ def _where_from(module):
     os.path.realpath(os.path.join(path, root)) for path in (os.getcwd(), config_files.SHIPPED)
   ]
   hidden = [path for path in others if path not in here and os.path.isdir(path)]
-  text = f" {root} was imported from {here[0]}"
+  text = f" Python imported {root} from {here[0]}"
   if hidden:
-    text += f", and {hidden[0]} of the same name is hidden: give that package a name of its own"
+    text += f", and so hides {hidden[0]} of the same name: give that package a name of its own"
   return text + "."
 
 
@@ -223,7 +223,7 @@ def _resolve(value, place, allowed):
     found = find(value.name.rpartition("/")[2], place, allowed)
     if value.evaluate and allowed.is_checked_call(found):
       return gin_internals.CheckedCall(
-        value.name, lambda call: _checked(call, f"{place}: what @{value.name}() returns", allowed)
+        value.name, lambda call: _checked(call, f"{place}: the result of @{value.name}()", allowed)
       )
     return gin_internals.ConfigurableReference(value.name, value.evaluate)
   if isinstance(value, config_files.Macro):
@@ -271,15 +271,15 @@ def _why_not(configurable, selector, name):
     # `run` passes these on to other objects: RunConfig.train_steps, for example, comes from
     # run.train_steps.
     if run and name in named_parameters(run):
-      return f"{selector}.{name} is not set in gin: bind run.{name}."
+      return f"gin cannot set {selector}.{name}: bind run.{name}."
     return (
-      f"{selector}.{name} is not set in gin: give the flag --{name}, or the argument where "
-      f"{selector} is called."
+      f"gin cannot set {selector}.{name}: give the flag --{name}, or the argument in the call of "
+      f"{selector}."
     )
   if selector == "run" and name in flags.FLAGS:
-    return f"{selector}.{name} is not set in gin: give the flag --{name}."
+    return f"gin cannot set {selector}.{name}: give the flag --{name}."
   if name in known:
-    return f"{selector}.{name} is not set in gin; these are: {', '.join(allowed)}."
+    return f"gin cannot set {selector}.{name}, only {', '.join(allowed)}."
   near = config_files.did_you_mean(name, allowed) or f" It has: {', '.join(allowed) or 'none'}."
   return f"{selector} has no parameter {name}.{near}"
 

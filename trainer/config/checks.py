@@ -33,7 +33,7 @@ def check(places: Mapping[gin_internals.Key, str], root: Any = None) -> None:
     if (selector, name) not in bound:
       key = text.key_text("", selector, name)
       raise errors.SettingError(
-        f"{place}{key} is required and not set: add `{key} = ...` to a gin file or --gin_bindings."
+        f"{place}{key} needs a value: add `{key} = ...` to a gin file or --gin_bindings."
       )
 
 
@@ -57,10 +57,10 @@ def _check_macros(places):
       _count_values(scope, (), {})
   if unset:
     first, *others = [text.key_text(*key) for key in unset]
-    more = f" So are {', '.join(others)}." if others else ""
+    more = f" The same holds for {', '.join(others)}." if others else ""
     raise errors.SettingError(
-      f"{places[unset[0]]}: {first} is required and not set: add `{first} = ...` to a gin file "
-      f"or --gin_bindings.{more}"
+      f"{places[unset[0]]}: {first} needs a value: add `{first} = ...` to a gin file or "
+      f"--gin_bindings.{more}"
     )
 
 
@@ -99,11 +99,11 @@ def _count_values(name, within, counted):
   """Returns how many macros gin evaluates for one; `counted` has the earlier counts."""
   if name in within:
     raise errors.SettingError(
-      f"The macro {name} is made of itself: {' → '.join(f'%{each}' for each in (*within, name))}."
+      f"The macro {name} contains itself: {' → '.join(f'%{each}' for each in (*within, name))}."
     )
   if len(within) > _MOST_MACROS_DEEP:
     raise errors.SettingError(
-      f"The macro {within[0]} is made of macros that are more than {_MOST_MACROS_DEEP} deep."
+      f"The macro {within[0]} nests macros more than {_MOST_MACROS_DEEP} deep."
     )
   if name not in counted:
     value = gin_internals.bindings()[name, "gin.macro"]
@@ -114,8 +114,7 @@ def _count_values(name, within, counted):
     )
   if counted[name] > _MOST_VALUES:
     raise errors.SettingError(
-      f"The macro {name} is made of {counted[name]:,} values of macros; at most {_MOST_VALUES:,} "
-      "will do."
+      f"The macro {name} has {counted[name]:,} values of macros; expected at most {_MOST_VALUES:,}."
     )
   return counted[name]
 
@@ -139,8 +138,8 @@ def _follow_calls(call, within, checked, places):
       if inner in (*within, call):
         where, called = text.key_text(*key), reference.scoped_selector
         raise errors.SettingError(
-          f"{places[key]}: {where} = @{called}() calls {called} to make an argument "
-          "of its own call: without the brackets the function itself is given."
+          f"{places[key]}: {where} = @{called}() calls {called} to make an argument of its own "
+          "call: to pass the function itself, leave out the brackets."
         )
       _follow_calls(inner, (*within, call), checked, places)
   checked.add(call)

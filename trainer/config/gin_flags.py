@@ -9,16 +9,19 @@ from trainer.config import loading, trust
 GIN_FILE = flags.DEFINE_multi_string(
   "gin_file",
   [],
-  "A gin file: a path, as given or below the folder of the packages, or gs://... May be repeated.",
+  "A gin file: a path, as given or below the folder of the packages, or gs://... Repeat the flag "
+  "for several.",
 )
 GIN_BINDINGS = flags.DEFINE_multi_string(
-  "gin_bindings", [], 'Gin that comes after the files: "run.train_steps = 1000". May be repeated.'
+  "gin_bindings",
+  [],
+  'Gin that comes after the files: "run.train_steps = 1000". Repeat the flag for several.',
 )
 GIN_MODULES = flags.DEFINE_list(
   "gin_modules",
   [trust.FOLDER],
-  "The packages that gin files may import and name beside Octet's own; . stands for those of the "
-  "working directory.",
+  "Packages of your own that gin files may import and name, beside Octet's; . means all packages "
+  "of the working directory.",
 )
 
 

@@ -106,7 +106,7 @@ def parsed_text() -> str:
 def operative_text() -> str:
   """Returns a gin file with the parameters that took effect so far, defaults included."""
   return config_text.text(
-    gin_internals.operative_bindings(), "What took effect, defaults included."
+    gin_internals.operative_bindings(), "The bindings in effect, defaults included."
   )
 
 

@@ -64,7 +64,7 @@ def text(bindings: gin_internals.Bindings, heading: str) -> str:
       parameters.append("")
   if unwritten:
     logging.warning(
-      "gin has no literal for these values, so that the saved configuration lacks them: %s",
+      "gin has no literal for these values; the saved configuration lacks them: %s",
       "; ".join(unwritten),
     )
   comments = [f"# Not written: {' '.join(line.split())}" for line in unwritten]

@@ -111,7 +111,7 @@ class Allowed:
     if not _folders(module.partition(".")[0]):
       return  # there is no such module, which the import says better
     if _is_special(module.split(".")) or not self._is_allowed(module):
-      raise errors.SettingError(f"{place}: import {module} is refused: {self._limit(module)}")
+      raise errors.SettingError(f"{place}: Octet refuses import {module}: {self._limit(module)}")
 
   def check_registered(
     self, configurable: gin_internals.Configurable, selector: str, place: str
@@ -120,7 +120,7 @@ class Allowed:
     if not (self._everything or self._may_name(configurable)):
       module = gin_internals.registrar(configurable.selector) or configurable.wrapped.__module__
       raise errors.SettingError(
-        f"{place}: {selector} is refused, which {module} has registered: {self._limit(module)}"
+        f"{place}: Octet refuses {selector}; {module} registers it: {self._limit(module)}"
       )
 
   def check_reached(self, selector: str, place: str) -> None:
@@ -148,7 +148,7 @@ class Allowed:
         return
     where = getattr(value, "__module__", None) or getattr(value, "__name__", None)
     raise errors.SettingError(
-      f"{place}: {selector} is refused, which leads to {where}: {self._limit(where)}"
+      f"{place}: Octet refuses {selector}; it leads to {where}: {self._limit(where)}"
     )
 
   def check_value(self, value: Any, place: str) -> None:
@@ -205,9 +205,9 @@ class Allowed:
   def _refuse_description(self, place, name, module):
     trust = f" If you trust it: {self._flag(module)}" if isinstance(module, str) else ""
     raise errors.SettingError(
-      f"{place} is refused: Keras would make an object of {name}"
-      f"{f' of {module}' if isinstance(module, str) else ''}, which could run any code. In gin an "
-      f"object is written @keras.layers.NAME().{trust}"
+      f"{place}: Octet refuses it. Keras would make an object of "
+      f"{name}{f' of {module}' if isinstance(module, str) else ''}, and so could run any code. Gin "
+      f"writes an object as @keras.layers.NAME().{trust}"
     )
 
   def _may_look_into(self, value: Any) -> bool:

@@ -90,17 +90,13 @@ def find(name: str = "", timeout: float = 600.0) -> Cluster | None:
   kind, _, port = name.partition(":")
   if name and (kind not in NAMES or not re.fullmatch(r"(:\d{1,5})?", name[len(kind) :])):
     raise errors.SettingError(
-      f"--cluster={name}: expected one of {', '.join(NAMES)}, with :PORT if it shall be another."
+      f"--cluster={name}: expected one of {', '.join(NAMES)}, each with :PORT for another port."
     )
   if kind in ("", "tf_config"):
     if port or not tf_config:
       raise errors.SettingError(
         f"--cluster={name}: "
-        + (
-          "TF_CONFIG names the ports itself."
-          if port
-          else "the environment variable TF_CONFIG is not set."
-        )
+        + ("TF_CONFIG names the ports itself." if port else "the environment has no TF_CONFIG.")
       )
     return from_tf_config(tf_config)
   resolved = resolvers.RESOLVERS[kind](int(port) if port else None, timeout)
@@ -127,15 +123,15 @@ def from_tf_config(text: str) -> Cluster:
     if isinstance(error, errors.OctetError):
       raise
     raise errors.SettingError(
-      f"The environment variable TF_CONFIG cannot be read ({error}): {text}"
+      f"Cannot read the environment variable TF_CONFIG ({error}): {text}"
     ) from error
   has_evaluator = bool(jobs.pop("evaluator", ()))
   if role == "evaluator":
     return Cluster("TF_CONFIG", (), role, 0, has_evaluator=True)
   if role == "ps":
     raise errors.SettingError(
-      "TF_CONFIG makes this process a parameter server (ps), and there is none here: each worker "
-      "holds all variables. Start the chief and the workers alone."
+      "TF_CONFIG makes this process a parameter server (ps); Octet has none: each worker holds all "
+      "variables. Start the chief and the workers alone."
     )
   if role not in (None, "chief", "worker"):
     raise errors.SettingError(
@@ -144,8 +140,8 @@ def from_tf_config(text: str) -> Cluster:
     )
   if role is None and sum(map(len, jobs.values())) > 1:
     raise errors.SettingError(
-      "TF_CONFIG describes several workers and does not say which one this process is: add "
-      '"task": {"type": "worker", "index": 0}.'
+      'TF_CONFIG describes several workers, but not which of them this process is: add "task": '
+      '{"type": "worker", "index": 0}.'
     )
   if role is None or not any(jobs.values()):  # it trains alone
     return Cluster("TF_CONFIG", has_evaluator=has_evaluator)

@@ -190,7 +190,7 @@ def connect(
     )
   if tpu and (tpu != "local" or match[1] not in ("auto", "tpu")):
     raise errors.SettingError(
-      f"--tpu={tpu} with --device={name}: a TPU is driven by the machine that its chips are in. "
+      f"--tpu={tpu} with --device={name}: only the machine with the TPU's chips drives the TPU. "
       "Run the command on that machine with --device=tpu, and without --tpu."
     )
   kind, count = match[1], int(match[2] or 1)
@@ -227,9 +227,9 @@ def _check_process():
   _process = _process or os.getpid()
   if _process != os.getpid():
     raise errors.SettingError(
-      f"This process is a fork of process {_process}, in which TensorFlow was started, and it "
-      "would hang in it. Start it with multiprocessing.get_context('spawn'), or fork before the "
-      "first Estimator is made."
+      f"This process is a fork of process {_process} and would hang: TensorFlow had started before "
+      "the fork. Start it with multiprocessing.get_context('spawn'), or fork before you make the "
+      "first Estimator."
     )
 
 
@@ -244,7 +244,7 @@ def choose() -> tuple[str, str]:
   if count:
     return "gpu", f"{count} GPU{'s' * (count > 1)}; {no_tpu}"
   if problem := gpus.problem():
-    return "cpu", f"{no_tpu}, no GPU that can be used: {problem}"
+    return "cpu", f"{no_tpu}, no usable GPU: {problem}"
   return "cpu", f"{no_tpu}, no GPU"
 
 
@@ -346,6 +346,6 @@ def _make_virtual_cores(count):
       raise errors.SettingError(
         f"--device=cpu:{count}: TensorFlow has already started in this process with fewer virtual "
         f"cores.{started} Make tensors, variables and layers inside the model_fn, or call "
-        f'trainer.connect("cpu:{count}") before the first one is made (in a notebook: after a '
+        f'trainer.connect("cpu:{count}") before making the first one (in a notebook: after a '
         "restart)."
       ) from error

@@ -138,8 +138,8 @@ def names(driver: nvidia_driver.Driver) -> str:
 
 def _built_without_cuda(package, driver):
   return (
-    f"{package} is built without CUDA and cannot use {names(driver)}: in an environment of its "
-    f"own, {installation.command('gpu')}."
+    f"{package} has no CUDA and cannot use {names(driver)}: in an environment of its own, "
+    f"{installation.command('gpu')}."
   )
 
 
@@ -167,7 +167,7 @@ def _driver_too_old(package, build, driver):
   first = _FIRST_DRIVERS.get(wanted[0])
   return (
     f"the NVIDIA driver {driver.version} runs CUDA {driver.cuda[0]}.{driver.cuda[1]} at the most, "
-    f"and {package} is built for CUDA {build['cuda_version']}: install "
+    f"and {package} needs CUDA {build['cuda_version']}: install "
     + (f"driver {first} or newer." if first else f"a driver that runs CUDA {wanted[0]}.")
   )
 
@@ -183,12 +183,12 @@ def _wheels_problem(package, wheels, load):
       missing.append(f"{library} ({wheel.name})")
   if missing:
     return (
-      f"{package} needs libraries of CUDA that are not found: {', '.join(missing)}: "
+      f"{package} does not find libraries of CUDA: {', '.join(missing)}: "
       f"{installation.command('gpu')} brings them; or name their folder in LD_LIBRARY_PATH."
     )
   if others:
     return (
-      f"{package} does not fit libraries of CUDA that are installed, perhaps by another package: "
+      f"{package} does not fit the installed libraries of CUDA, perhaps from another package: "
       f"{', '.join(others)}: in an environment of its own, {installation.command('gpu')}."
     )
   return ""
@@ -204,8 +204,8 @@ def _gpu_too_old(package, build, driver):
   if any(gpu.compute_capability >= first for gpu in driver.gpus):
     return ""
   return (
-    f"{package} is built for GPUs from compute capability {first[0]}.{first[1]} on, and this "
-    f"machine has {names(driver)}: use another GPU, or --device=cpu."
+    f"{package} runs on GPUs from compute capability {first[0]}.{first[1]} on, and this machine "
+    f"has {names(driver)}: use another GPU, or --device=cpu."
   )
 
 

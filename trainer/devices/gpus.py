@@ -25,8 +25,8 @@ def set_memory_growth(config: gpu_config.GPUConfig) -> None:
     except RuntimeError:  # TensorFlow has started, with the other way
       logging.warning(
         "GPUConfig.memory_growth = %s comes too late: TensorFlow has started in this process. Make "
-        "tensors, variables and layers inside the model_fn, or call trainer.connect before the "
-        "first one is made.",
+        "tensors, variables and layers inside the model_fn, or call trainer.connect before making "
+        "the first one.",
         config.memory_growth,
       )
       return
@@ -74,7 +74,7 @@ def require(count: int) -> None:
       + (f", or gpu:N with N up to {len(found)}." if len(found) > 1 else ".")
     )
   raise errors.SettingError(
-    f"{asked}: 0 GPUs were found by {package}"
+    f"{asked}: {package} found 0 GPUs"
     + (
       f": {why}"
       if (why := problem())

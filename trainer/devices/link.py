@@ -158,7 +158,9 @@ class Link:
           try:
             said = self._others[number].receive()
           except (OSError, ValueError) as error:
-            self._lose(number, f"is gone ({getattr(error, 'strerror', None) or error})")
+            self._lose(
+              number, f"does not answer any more ({getattr(error, 'strerror', None) or error})"
+            )
             return
           if not self._goes_on(number, said, selector):
             return

@@ -80,5 +80,5 @@ def _of_driver(driver, build):
   built_for = f"CUDA {build['cuda_version']}" if build.get("is_cuda_build") else "no CUDA"
   return (
     f"NVIDIA {driver.version} for {has}; CUDA {'.'.join(map(str, driver.cuda))} at the most, "
-    f"TensorFlow is built for {built_for}"
+    f"TensorFlow needs {built_for}"
   )

@@ -35,8 +35,8 @@ _FAILURES = {
     "in a container, start it with its GPUs (docker run --gpus=all)."
   ),
   _NOT_LOADED: (
-    "the NVIDIA driver is installed and not loaded: run sudo modprobe nvidia, or restart the "
-    "machine; after an update of the kernel, install the driver again."
+    "this machine has an NVIDIA driver, but has not loaded it: run sudo modprobe nvidia, or "
+    "restart the machine; after an update of the kernel, install the driver again."
   ),
   _NO_LIBRARY: (
     "the NVIDIA driver lacks its library for CUDA (libcuda.so.1): in a container, start it with "
@@ -104,9 +104,9 @@ def read(
     if not _on_pci_bus(pci_devices):
       return None
     return Driver(
-      failure=f"an NVIDIA GPU is in this machine, and its driver is not found ({_LIBRARY}): "
-      "install the NVIDIA driver, or, in a container, start it with the machine's GPUs (docker run "
-      "--gpus=all, which needs the NVIDIA Container Toolkit)."
+      failure=f"this machine has an NVIDIA GPU and no driver for it ({_LIBRARY}): install the "
+      "NVIDIA driver, or, in a container, start it with the machine's GPUs (docker run --gpus=all; "
+      "needs the NVIDIA Container Toolkit)."
     )
   import pynvml  # only where there is a driver to ask
 

@@ -117,7 +117,9 @@ def differences(facts: Mapping[int, Mapping[str, str]]) -> str | None:
         for line in difflib.unified_diff(first.splitlines(), other.splitlines(), n=0, lineterm="")
         if line[0] in "+-" and line[:3] not in ("+++", "---") and line[1:].strip()
       ]
-      return f"{name} of worker {number} is not that of worker 0:\n" + "\n".join(lines[:6]) + "\n "
+      return (
+        f"{name} differs between worker 0 and worker {number}:\n" + "\n".join(lines[:6]) + "\n "
+      )
   return None
 
 
@@ -215,7 +217,7 @@ def _listen(cluster, deadline, clock):
     except OSError as error:
       if clock() > deadline:
         raise errors.SettingError(
-          f"{cluster.source}: this is {cluster.describe(0)}, and its port {port} cannot be used "
+          f"{cluster.source}: this is {cluster.describe(0)}, and it cannot use its port {port} "
           f"({error.strerror or error}): does another process listen there?"
         ) from error
       time.sleep(_AGAIN_SECONDS)
@@ -227,7 +229,7 @@ def _answer(cluster, who, facts, timeout, clock, deadline):
   call = {"octet": _VERSION, "number": cluster.number, "who": who, "facts": dict(facts)}
   told, missing = clock() - _TELL_SECONDS + _PATIENCE_SECONDS, cluster.describe(0)
   while True:
-    reason = "it is there and does not answer: an earlier training there may be about to end"
+    reason = "it runs and does not answer: an earlier training on it may be about to end"
     try:
       connected = socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS)
       connection = link_lib.open_to(connected)

@@ -66,7 +66,7 @@ def slurm(port: int | None, timeout: float) -> Resolved:
     index = int(environment["SLURM_PROCID"])
   except (KeyError, RuntimeError, ValueError) as error:
     raise errors.SettingError(
-      f"--cluster=slurm: {str(error).strip(chr(39))}: start the command with srun, which sets "
+      f"--cluster=slurm: {str(error).strip(chr(39))}: start the command with srun. It sets "
       "SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE."
     ) from error
   # The resolver sorts the nodes as text (node10 before node9) and assumes that tasks are numbered
@@ -134,7 +134,7 @@ def gce(port: int | None, timeout: float) -> Resolved:
   addresses = _wait_for("gce", look, timeout)
   if f"{own}:{port or PORT}" not in addresses:
     raise errors.SettingError(
-      f"--cluster=gce: this machine ({own}) is none of those of the instance group {group}: "
+      f"--cluster=gce: the instance group {group} does not have this machine ({own}), but "
       f"{', '.join(addresses)}."
     )
   return Resolved(tuple(addresses), addresses.index(f"{own}:{port or PORT}"))
@@ -151,8 +151,8 @@ def _variables(name, *variables):
   missing = [variable for variable in variables if not os.environ.get(variable)]
   if missing:
     raise errors.SettingError(
-      f"--cluster={name}: the environment has no {' and no '.join(missing)}; see "
-      f"deploy/{name}/train.yaml for what the pods need."
+      f"--cluster={name}: the environment has no {' and no '.join(missing)}; "
+      f"deploy/{name}/train.yaml shows how to set it."
     )
   return [os.environ[variable] for variable in variables]
 
@@ -167,7 +167,7 @@ def _wait_for(name, look, timeout, clock=time.monotonic, sleep=time.sleep):
     if clock() - start > timeout:
       raise errors.WorkerLostError(
         f"--cluster={name}: {missing} were not running within {timeout:g} s "
-        "(RunConfig.cluster_timeout_secs). Start again."
+        "(RunConfig.cluster_timeout_secs). Start them again."
       )
     if clock() - told > _TELL_SECONDS:
       told = clock()

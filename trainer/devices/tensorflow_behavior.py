@@ -21,8 +21,8 @@ def check() -> None:
     call = "tf.compat.v1.disable_eager_execution()"
   else:
     raise errors.SettingError(
-      "Octet is called inside a tf.function or a `with tf.Graph().as_default():`, where TensorFlow "
-      "only notes what is to be done: call it outside of them."
+      "The program calls Octet inside a tf.function or a `with tf.Graph().as_default():`, where "
+      "TensorFlow records operations and runs none: call Octet outside."
     )
   raise errors.SettingError(
     f"The program, or a module that it imports, calls {call}, and Octet needs eager execution: "

@@ -26,12 +26,12 @@ class Installed:
   def problem(self) -> str | None:
     """Returns a sentence with a misfit and its remedy, or None."""
     if not self.packages:
-      return f"TensorFlow is not installed: {installation.command('cpu')} (or [gpu], [tpu])."
+      return f"This Python has no TensorFlow: {installation.command('cpu')} (or [gpu], [tpu])."
     if len(self.packages) > 1:
       found = " and ".join(f"{name} {version}" for name, version in self.packages.items())
       return (
-        f"{found} are installed and overwrite each other: uninstall all of them, then "
-        f"install one: {installation.command('cpu')} (or [gpu], [tpu])."
+        f"This Python has {found}, and they overwrite each other: uninstall all, then install one: "
+        f"{installation.command('cpu')} (or [gpu], [tpu])."
       )
     return None
 

@@ -88,9 +88,9 @@ class Workers:
         link.leave(f"{type(error).__name__}: {error}".splitlines()[0][:500])
         raise
       raise errors.WorkerLostError(
-        f"Worker {self.device.host} of {self.device.hosts} lost another one: "
-        f"{lost or _first_line(operation)}. Start all workers "
-        f"again with the same command: they go on from the newest checkpoint in {self._model_dir}."
+        f"Worker {self.device.host} of {self.device.hosts} lost another worker: "
+        f"{lost or _first_line(operation)}. Start all workers again with the same command: they "
+        f"resume from the newest checkpoint in {self._model_dir}."
       ) from error
 
 

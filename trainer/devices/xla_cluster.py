@@ -55,8 +55,8 @@ def connect(
     raise
   if len(connected.local) * joined.count != connected.count:
     raise errors.SettingError(
-      f"{cluster.source}: this worker has {len(connected.local)} of {connected.count} devices, and "
-      f"there are {joined.count} workers: each needs as many devices as the others."
+      f"{cluster.source}: this worker has {len(connected.local)} of the {connected.count} devices "
+      f"of {joined.count} workers: all workers need equally many devices."
     )
   return connected, link
 

@@ -78,8 +78,8 @@ def model_fn_from_keras(
       keras_internals.set_loss(model, loss, names)
     elif not model.compiled and not model.losses:
       raise errors.SettingError(
-        f"model_fn_from_keras: {spec.name_of(build_model)} gives a model "
-        "without a loss: compile it with one, or give loss=."
+        f"model_fn_from_keras: {spec.name_of(build_model)} returns a model without a loss: compile "
+        "it with one, or give loss=."
       )
     _check_labels(model.loss if loss is None else loss, labels)
     if sample_weight is not None:
@@ -104,9 +104,9 @@ def _check_labels(loss, labels):
   is_probabilities = tf.is_tensor(labels) and labels.dtype.is_floating and labels.shape.rank == 2
   if name == "sparse_categorical_crossentropy" and is_probabilities and labels.shape[1] != 1:
     raise errors.ModelFnError(
-      f"model_fn_from_keras: the loss {name} takes integer labels, and these are "
-      f"{labels.dtype.name} {labels.shape}, probabilities of classes, as augment.mix makes "
-      "them: set the loss to keras.losses.CategoricalCrossentropy(from_logits=...)."
+      f"model_fn_from_keras: the loss {name} takes integer labels, and the labels are "
+      f"{labels.dtype.name} {labels.shape}, probabilities of classes, as augment.mix makes them: "
+      "set the loss to keras.losses.CategoricalCrossentropy(from_logits=...)."
     )
 
 
@@ -166,9 +166,9 @@ def _check_weights(model, outputs, config, mode):
   """Raises SettingError for weights of examples that the model cannot take."""
   if "mean_with_sample_weight" in keras_internals.loss_reductions(model):
     raise errors.SettingError(
-      "model_fn_from_keras: a loss has reduction='mean_with_sample_weight', which divides by the "
-      "weights of the examples of one core and one batch: take 'sum_over_batch_size', Keras's "
-      "default, so that eight cores do what one does."
+      "model_fn_from_keras: a loss has reduction='mean_with_sample_weight', and so divides by the "
+      "weights of one core's batch: take 'sum_over_batch_size', Keras's default. With it eight "
+      "cores compute what one core does."
     )
   if config is not None and mode == ModeKeys.TRAIN and tf.is_tensor(outputs):
     classes = max(outputs.shape.as_list()[-1], 2)  # a single output says yes or no

@@ -85,8 +85,7 @@ class Evaluator:
       )
     if not result.examples:
       raise errors.InputError(
-        f"The eval input_fn {spec.name_of(eval_input.input_fn)} gave no example: there is nothing "
-        "to evaluate."
+        f"The eval input_fn {spec.name_of(eval_input.input_fn)} gave no example to evaluate."
       )
     values = dict(result.values, global_step=int(self.program.global_step.numpy()))
     shown = ", ".join(

@@ -61,7 +61,7 @@ class PendingEvaluations:
     try:
       storage.write(path, f"{os.getpid()}\n")
     except (tf.errors.OpError, OSError) as error:
-      raise errors.OutputError(f"{path} (in --model_dir) cannot be written: {error}") from error
+      raise errors.OutputError(f"Cannot write {path} (in --model_dir): {error}") from error
 
   def remove(self, step: int, evaluation: str) -> None:
     """Removes an evaluation, if it is there."""

@@ -173,7 +173,7 @@ class ScheduledEvaluations:
         continue
       if step in steps:
         logging.warning(
-          "The evaluation %r of step %d is pending, and no EvalSpec has this name: it is not done.",
+          "The pending evaluation %r of step %d has no EvalSpec of its name: Octet leaves it out.",
           name,
           step,
         )

@@ -78,13 +78,13 @@ def train_and_evaluate(
       estimator.prepare_export()
     with estimator.hold_model_dir():  # also at the last evaluation, and what is exported after it
       with preemption.explain_interrupt(
-        "in an evaluation that an earlier process left pending; the same command goes on with it"
+        "in a pending evaluation of an earlier process; the same command resumes it"
       ):
         evaluations.evaluate_pending()
       _train(estimator, train_spec, evaluations)
       with preemption.explain_interrupt(
-        "in the last evaluation; the training is saved, and the same command "
-        "goes on with what is left"
+        "in the last evaluation, after the training's last checkpoint; the same command resumes "
+        "the evaluations"
       ):
         evaluations.finish()
   _completed.add(estimator.model_dir)

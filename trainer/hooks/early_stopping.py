@@ -58,7 +58,7 @@ class EarlyStopping:
   def __post_init__(self) -> None:
     if (self.patience is None) == (self.patience_steps is None):
       raise errors.SettingError(
-        "EarlyStopping: set patience (evaluations) or patience_steps, one of them."
+        "EarlyStopping: set either patience (evaluations) or patience_steps."
       )
     self._logged_step: int | None = None  # of the newest evaluation for which a line was logged
     self._look_due = every.Every(seconds=_LOOK_SECONDS, clock=self.clock or time.monotonic)
@@ -117,6 +117,6 @@ class EarlyStopping:
         values[best_at],
         best_at,
         left,
-        "the training ends" if stop else "it goes on",
+        "the training ends" if stop else "it continues",
       )
     return stop

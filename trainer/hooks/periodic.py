@@ -45,7 +45,7 @@ class Periodic:
   ) -> None:
     if not (steps or seconds or at or at_end):
       raise errors.SettingError(
-        "Periodic: set steps, seconds, at or at_end; as it is, it would never be called."
+        "Periodic has no time to call its function: set steps, seconds, at or at_end."
       )
     self._what = what
     self._at_end = at_end

@@ -67,7 +67,7 @@ class Profiler:
       # TensorFlow takes one profile per process. Another thread's training, or the program itself,
       # may be taking one.
       except tf.errors.AlreadyExistsError:
-        logging.warning("No profile is taken at step %d: this process is taking another one.", step)
+        logging.warning("No profile at step %d: this process is taking another one.", step)
         return
       self._runs = True
       self._begin_step = step

@@ -89,8 +89,8 @@ class SessionRunHookAdapter:
     if name not in known:
       raise errors.SettingError(
         f"The hook {spec.name_of(self.hook)} asks for {fetch!r}; without a session there is "
-        f"{', '.join(sorted(known))}, by name. A tensor can be "
-        "logged with tf.summary.scalar in the model_fn."
+        f"{', '.join(sorted(known))}, by name. To log a tensor, call tf.summary.scalar in the "
+        "model_fn."
       )
     return known[name]
 

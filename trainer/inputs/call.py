@@ -84,8 +84,8 @@ def call(
     assert batch_size is not None  # only a training has a start, and it has a batch size
     passed_over = start // (batch_size * hosts)
     logging.info(
-      "The %s has no argument `start`: it is read from its beginning, and %d batches, "
-      "seen before, are passed over.",
+      "The %s has no argument `start`: Octet reads it from its beginning, and skips %d batches "
+      "that the training has seen.",
       name,
       passed_over,
     )
@@ -109,7 +109,7 @@ def _returned(input_fn, arguments, name):
     # gin may have given it, and another TypeError may come from inside of the input_fn.
     if missing and isinstance(error, TypeError) and "required" in str(error):
       raise errors.SettingError(
-        f"The {name} has the argument {missing[0]!r}, which nobody gives: expected params, "
+        f"The {name} has the argument {missing[0]!r} without a value: expected params, "
         "input_context, start, or a default value."
       ) from error
     raise errors.InputError(f"The {name} raised {type(error).__name__}: {error}") from error
@@ -134,10 +134,10 @@ def _of_tuples(dataset, name):
 
 def _described(value):
   if value is None:
-    return "None (is a return statement missing?)"
+    return "None (missing return statement?)"
   if isinstance(value, tuple | list | dict) or tf.is_tensor(value):
     return (
-      f"{type(value).__name__}: tensors have to come from a dataset, as in "
+      f"{type(value).__name__}: tensors must come from a dataset, as in "
       "tf.data.Dataset.from_tensors(...)"
     )
   return f"{type(value).__name__}"

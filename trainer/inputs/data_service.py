@@ -94,9 +94,8 @@ def distribute(
   require_answer(host, port, timeout)
   logging.info(
     "The train input comes from the tf.data service at %s:%d, with dynamic sharding: each example "
-    "once an epoch, in no certain order; what a lost worker was at work on is left out of the "
-    "epoch. A training that is started again begins a new epoch: its weights are not those of an "
-    "undisturbed one.",
+    "once an epoch, in no certain order; an epoch lacks the examples of a worker that fails. A "
+    "restarted training begins a new epoch: its weights differ from an undisturbed training's.",
     host,
     port,
   )

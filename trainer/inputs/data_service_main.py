@@ -24,18 +24,22 @@ _SILENCE_MILLISECONDS = 20_000
 _LOOK_MILLISECONDS = 2_000
 
 _PORT = flags.DEFINE_integer(
-  "port", 0, "Where it listens; of a worker, 0 for any free port.", lower_bound=0, upper_bound=65535
+  "port",
+  0,
+  "The port to listen at; for a worker 0 means any free port.",
+  lower_bound=0,
+  upper_bound=65535,
 )
 _JOURNAL = flags.DEFINE_string(
-  "journal", "", "Of a dispatcher: the folder for what it has to know when it is started again."
+  "journal", "", "Dispatcher: the folder of its journal, for a restart."
 )
-_DISPATCHER = flags.DEFINE_string("dispatcher", "", "Of a worker: the dispatcher's HOST:PORT.")
+_DISPATCHER = flags.DEFINE_string("dispatcher", "", "Worker: the dispatcher's HOST:PORT.")
 _HOST = flags.DEFINE_string(
-  "host", socket.gethostname(), "Of a worker: the name or address by which trainings reach it."
+  "host", socket.gethostname(), "Worker: the name or address at which trainings reach it."
 )
 flags.adopt_module_key_flags(gin_flags)
 _TIMEOUT_SECS = flags.DEFINE_float(
-  "timeout_secs", 600.0, "Of a worker: how long it waits for the dispatcher.", lower_bound=0.0
+  "timeout_secs", 600.0, "Worker: how long to wait for the dispatcher.", lower_bound=0.0
 )
 
 
@@ -48,7 +52,7 @@ def main(argv: list[str]) -> None:
   """
   if argv[1:] not in (["dispatcher"], ["worker"]):
     raise errors.SettingError(
-      f"{' '.join(argv[1:]) or 'Nothing'} was given; expected dispatcher or worker."
+      f"The command is {' '.join(argv[1:]) or 'missing'}: expected dispatcher or worker."
     )
   server = _dispatcher() if argv[1] == "dispatcher" else _worker()
   threading.Event().wait()  # Server.join would not hear Ctrl-C
@@ -57,9 +61,11 @@ def main(argv: list[str]) -> None:
 
 def _dispatcher():
   if not _PORT.value:
-    raise errors.SettingError("A dispatcher needs --port, which trainings and workers name.")
+    raise errors.SettingError("A dispatcher needs --port: trainings and workers connect to it.")
   if _DISPATCHER.value or gin_flags.GIN_FILE.value:
-    raise errors.SettingError("--dispatcher and --gin_file are a worker's: expected --port alone.")
+    raise errors.SettingError(
+      "--dispatcher and --gin_file are for a worker; a dispatcher takes --port."
+    )
   import tensorflow as tf
 
   service = tf.data.experimental.service
@@ -76,7 +82,7 @@ def _dispatcher():
     _PORT.value,
     f"Its journal is in {_JOURNAL.value}."
     if _JOURNAL.value
-    else "Without --journal it knows nothing of its trainings when it is started again.",
+    else "Without --journal, a restarted dispatcher knows none of its trainings.",
   )
   return server
 
@@ -114,5 +120,5 @@ def _started(start):
     return start()
   except (tf.errors.OpError, RuntimeError, ValueError) as error:
     raise errors.SettingError(
-      f"It cannot be started (--port={_PORT.value}): {str(error).splitlines()[0]}"
+      f"The server does not start (--port={_PORT.value}): {str(error).splitlines()[0]}"
     ) from error

@@ -94,8 +94,8 @@ def mark_raw(
   """
   if not examples or not callable(to_features) or not set(optional) <= set(examples):
     raise errors.SettingError(
-      f"mark_raw: expected examples by name, a function of them, and names among "
-      f"{', '.join(examples) or 'none'} that are optional; got {to_features!r} and {optional!r}."
+      "mark_raw: expected examples by name, a function of them, and optional names among "
+      f"{', '.join(examples) or 'none'}; got {to_features!r} and {optional!r}."
     )
   arrays = {name: _array(name, values, name in optional) for name, values in examples.items()}
   _marks[dataset] = Raw(arrays, to_features, frozenset(optional))

@@ -43,13 +43,13 @@ def check_shapes(
       raise errors.InputError(f"{path} has shape {_shown(sizes)}: batch with drop_remainder=True")
     if sizes[0] not in (None, batch_size):
       raise errors.InputError(
-        f"{path} ({kind}) has shape {_shown(sizes)}: the batch must be "
-        f'params["batch_size"], which is {batch_size}.'
+        f'{path} ({kind}) has shape {_shown(sizes)}: the batch must be params["batch_size"], '
+        f"{batch_size}."
       )
     if static and None in sizes[1:]:
       raise errors.InputError(
-        f"{path} ({kind}) has shape {_shown(sizes)}: pad or resize so that "
-        "all axes but the batch are known."
+        f"{path} ({kind}) has shape {_shown(sizes)}: pad or resize to a known size of each axis "
+        "but the batch."
       )
 
 

@@ -64,7 +64,7 @@ def translate(
       raise
     where, said = of_python(error) or ("", of_operation(error))
     raise errors.InputError(
-      f"The {kind} input_fn {spec.name_of(input_fn)} failed while it was read{where}: {said}"
+      f"The {kind} input_fn {spec.name_of(input_fn)} failed while Octet read it{where}: {said}"
     ) from error
 
 

@@ -45,7 +45,7 @@ def warnings(element_spec: tuple, per_core: int) -> list[str]:
     if math.prod(shape) >= SUBLANES * LANES and waste(shape) >= _WORTH_SAYING:
       sentences.append(
         f"{path} of shape {shape} pads badly to a TPU's tiles of {SUBLANES} × {LANES}: at least "
-        f"{waste(shape):.0%} of it is padding; one axis should be near a multiple of {LANES}."
+        f"{waste(shape):.0%} padding; one axis should be near a multiple of {LANES}."
       )
   return sentences
 

@@ -123,13 +123,13 @@ def _from_column(dataset, column, kind, name):
     )
   if _has_weights(dataset):
     raise errors.SettingError(
-      f"RunConfig.weight_column is {column!r}, and the {name} gives weights already, as the third "
-      "part of its elements: take one of them away."
+      f"RunConfig.weight_column is {column!r}, and the {name} already gives weights, as the third "
+      "part of its elements: remove one of the two."
     )
   if kind != Kind.PREDICT and len(dataset.element_spec) < 2:
     raise errors.SettingError(
-      f"RunConfig.weight_column is {column!r}, and the {name} gives no labels whose loss could be "
-      "weighted."
+      f"RunConfig.weight_column is {column!r}, and the {name} gives no labels, hence no loss to "
+      "weight."
     )
 
   def move(features, *labels):
@@ -153,7 +153,7 @@ def _check_shapes(spec, name):
     if not any(map(_belong, [leaf.shape] * len(shapes), shapes)):
       raise errors.SettingError(
         f"{path} of the {name} has shape {leaf.shape}, and the labels {shapes[0]}: expected a "
-        "weight for each example, or for each label of it."
+        "weight for each example, or for each of its labels."
       )
 
 
@@ -192,7 +192,7 @@ def _table(dataset, class_weight, name):
     return None
   if len(dataset.element_spec) < 2 or not isinstance(dataset.element_spec[1], tf.TensorSpec):
     raise errors.SettingError(
-      f"{_WHERE} is set, and the {name} gives no labels, or several: expected one tensor of them."
+      f"{_WHERE} needs one tensor of labels; the {name} gives none, or several."
     )
   known = _labels.get(dataset)
   if class_weight == run_config.BALANCED:
@@ -230,7 +230,7 @@ def _classes(labels, others):
   """Returns the class of each label, `others` for one without a weight of its own."""
   if labels.dtype.is_floating and labels.shape.rank > 1 and labels.shape.as_list()[-1] != 1:
     is_one_hot = tf.reduce_all(tf.abs(tf.reduce_sum(labels, -1) - 1.0) < 1e-3)
-    message = f"{_WHERE} is set, and a label is neither an integer nor one-hot"
+    message = f"{_WHERE} meets a label that is neither an integer nor one-hot"
     with tf.control_dependencies([tf.raw_ops.Assert(condition=is_one_hot, data=[message])]):
       classes = tf.argmax(labels, -1, tf.int32)
   else:

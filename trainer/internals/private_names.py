@@ -69,6 +69,6 @@ def member_if_any(path: str) -> tuple[Any, str] | None:
 def _missing(library, path):
   version = importlib.import_module(library).__version__
   return (
-    f"{_LIBRARIES[library]} {version} has no {path}, which Octet needs: "
-    f"install a version of {library} that Octet's setup.py names."
+    f"{_LIBRARIES[library]} {version} lacks {path}, and Octet needs it: install a version of "
+    f"{library} that Octet's setup.py names."
   )

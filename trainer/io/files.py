@@ -97,7 +97,7 @@ def write(path: str, content: str | bytes, flag: str = "--model_dir") -> None:
     with write_atomically(path, "w" if isinstance(content, str) else "wb") as file:
       file.write(content)
   except (OSError, tf.errors.OpError) as error:
-    raise errors.OutputError(f"{path} ({flag}) cannot be written: {reason(error)}.") from error
+    raise errors.OutputError(f"Cannot write {path} ({flag}): {reason(error)}.") from error
 
 
 def is_forbidden(error: BaseException | None) -> bool:
@@ -208,4 +208,4 @@ def remove_litter(folder: str) -> None:
     except tf.errors.NotFoundError:
       continue  # another process was faster
     except tf.errors.OpError as error:
-      logging.warning("%s, which a killed process left, stays: %s", path, reason(error))
+      logging.warning("Cannot remove %s, left by a killed process: %s", path, reason(error))

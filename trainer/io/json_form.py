@@ -71,7 +71,7 @@ def parse_lines(
     if not line:
       continue
     try:
-      yield parse(line, form, f"{path}, line {number}", remedy or "it is left out")
+      yield parse(line, form, f"{path}, line {number}", remedy or "Octet skips this line")
     except errors.FileDamagedError as error:
       if remedy:
         raise
@@ -102,7 +102,7 @@ def _content(path):
     except (FileNotFoundError, NotADirectoryError):
       return None
     except OSError as error:
-      raise errors.FileDamagedError(f"{path} cannot be read: {error.strerror}.") from error
+      raise errors.FileDamagedError(f"Cannot read {path}: {error.strerror}.") from error
   import tensorflow as tf
 
   from trainer.io import storage
@@ -114,7 +114,7 @@ def _content(path):
   except storage.DeniedError:  # an OpError too, which already says what to do
     raise
   except tf.errors.OpError as error:
-    raise errors.FileDamagedError(f"{path} cannot be read: {errors.first_line(error)}.") from error
+    raise errors.FileDamagedError(f"Cannot read {path}: {errors.first_line(error)}.") from error
 
 
 def dump(record: Mapping[str, Any]) -> str:
@@ -188,7 +188,7 @@ def _checked_keys(value, form, place):
   missing = [key for key in form if key is not ... and key not in value]
   unknown = [] if ... in form else [key for key in value if key not in form]
   if missing or unknown:
-    problem = f"{missing[0]!r} is missing" if missing else f"{unknown[0]!r} is not expected"
+    problem = f"{missing[0]!r} is missing" if missing else f"{unknown[0]!r} is unknown"
     raise ValueError(f"{problem} in {place or 'it'}")
   return {
     key: _checked(item, form[key] if key in form else form[...], f"{place}[{key!r}]")

@@ -151,9 +151,8 @@ def retry(
       if max(waited, failing) + pause > retries.total_seconds:
         raise errors.StorageError(
           f"Cannot {what} {path}: it failed {attempt} time{'s' * (attempt > 1)} in {waited:.0f} s, "
-          f"in the end with {type(error).__name__}: {errors.first_line(error)}. Start the "
-          "same command again when the storage answers; a training goes on from its newest "
-          "checkpoint."
+          f"in the end with {type(error).__name__}: {errors.first_line(error)}. Run the same "
+          "command when the storage answers; a training resumes from its newest checkpoint."
         ) from error
       log = logging.warning if attempt == 1 else logging.info
       log(
@@ -222,7 +221,7 @@ def check_answers(path: str, name: str) -> None:
     if isinstance(error, tf.errors.PermissionDeniedError) and is_remote(path):
       return  # some accounts may write below a folder that they may not look at
     reason = getattr(error, "strerror", None) or errors.first_line(error)
-    raise errors.SettingError(f"{name}={path} cannot be read: {reason}.") from None
+    raise errors.SettingError(f"Cannot read {name}={path}: {reason}.") from None
 
 
 def exists(path: str) -> bool:

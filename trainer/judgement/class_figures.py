@@ -183,20 +183,20 @@ class ClassFigures:
     notes = []
     if self.count > _MOST_ROWS:
       notes.append(
-        f"Of {self.count:,} classes the table leaves out {self.count - len(shown):,}: it has the "
-        f"{len(shown)} with the lowest F1 of those that occur."
+        f"Of {self.count:,} classes the table shows the {len(shown)} with the lowest F1 among the "
+        "classes with examples."
       )
     if self.count > _MOST_SHOWN:
       notes.append(
-        f"Of {self.count:,} classes the matrix has the {_MOST_SHOWN} that are confused most."
+        f"Of {self.count:,} classes the matrix shows the {_MOST_SHOWN} with the most confusions."
       )
     empty = np.flatnonzero(self._examples == 0)
     if len(empty):
       named = ", ".join(map(self.name, empty[:_NAMED])) + ", …" * (len(empty) > _NAMED)
       notes.append(
-        f"{len(empty):,} classes have no example, so that their recall is not known: {named}."
+        f"{len(empty):,} classes have no example and so no recall: {named}."
         if len(empty) > 1
-        else f"The class {named} has no example, so that its recall is not known."
+        else f"The class {named} has no example and so no recall."
       )
     lost = int((self.observed["predicted"] == NO_CLASS).sum())
     if lost:
@@ -205,9 +205,7 @@ class ClassFigures:
         "as wrong, and neither for the log loss nor for the calibration."
       )
     if not np.isfinite(self.observed["confidence"]).any():
-      notes.append(
-        'There is no calibration: the model_fn predicts no "probabilities" that are finite.'
-      )
+      notes.append('There is no calibration: the model_fn predicts no finite "probabilities".')
     return notes
 
 
@@ -315,7 +313,7 @@ class Rows:
 def _sentence(largest):
   """Names the largest confusions."""
   if not largest:
-    return "No example is taken for another class."
+    return "The model mistakes no example for another class."
   named = [
     f"{each['label']} taken for {each['predicted']} ({each['count']:,} of {each['of']:,})"
     for each in largest[:_NAMED]

@@ -113,8 +113,8 @@ def compare(
   notes = []
   if len({each.report.get("features") for each in everyone}) > 1:
     notes.append(
-      "The features of the examples differ between the runs, and their labels do not: the examples "
-      "are paired by their place in the set."
+      "The two runs have the same labels and different features: Octet pairs the examples by their "
+      "place in the set."
     )
   found = {
     name: _difference([[each[name] for each in side] for side in drawn], confidence, examples)
@@ -134,11 +134,11 @@ def _load(run, evaluation):
   steps = evaluation_reports.steps_of(run.model_dir).get(evaluation, [])
   step = max(steps, default=None) if run.step is None else run.step
   if step not in steps:
-    known = f": it has those of the steps {', '.join(map(str, steps))}" if steps else ""
+    known = f": the run has reports of the steps {', '.join(map(str, steps))}" if steps else ""
     named = f" {evaluation!r}" if evaluation else ""
     raise errors.SettingError(
       f"{run} has no report of the evaluation{named}{known}. A run with run.evaluation_report = "
-      "@EvaluationReport() writes them. For a run that is there:\n"
+      "@EvaluationReport() writes them. For an existing run:\n"
       f"  python -m trainer.main --gin_file={run.model_dir}/config.gin --model_dir={run.model_dir} "
       "--mode=evaluate --gin_bindings='run.evaluation_report = @EvaluationReport()'"
     )
@@ -153,14 +153,13 @@ def _check_pair(one, other):
   kinds = [each.report["kind"] for each in (one, other)]
   if kinds[0] != kinds[1]:
     raise errors.SettingError(
-      f"{one.run} predicts {kinds[0]}, and {other.run} predicts {kinds[1]}: they cannot be "
-      "compared."
+      f"Cannot compare them: {one.run} predicts {kinds[0]}, and {other.run} predicts {kinds[1]}."
     )
   labels = [each.arrays["label"] for each in (one, other)]
   if len(labels[0]) != len(labels[1]) or not np.array_equal(*labels, equal_nan=True):
     raise errors.SettingError(
-      f"{one.run} was evaluated on {len(labels[0]):,} examples and {other.run} on "
-      f"{len(labels[1]):,}, and their labels are not the same: evaluate both on the same set."
+      f"The evaluation of {one.run} had {len(labels[0]):,} examples, that of {other.run} "
+      f"{len(labels[1]):,}, with other labels: evaluate both on the same set."
     )
 
 

@@ -117,7 +117,7 @@ class EvaluationReport:
     collections.deque(worst.watch(found.watch(pairs)), maxlen=0)
     arrays = found.arrays()
     if not len(arrays["label"]):
-      raise errors.InputError("The eval input_fn gave no example: there is nothing to report on.")
+      raise errors.InputError("The eval input_fn gave no example to report on.")
     report = {
       "evaluation": name or "",
       "step": step,

@@ -62,7 +62,10 @@ def describe(
   is_finite = np.isfinite(predicted) & np.isfinite(label)
   lost = int((~is_finite).sum())
   notes = (
-    [f"{lost:,} of {len(label):,} predictions or labels are NaN or infinite: they are left out."]
+    [
+      f"{lost:,} of {len(label):,} predictions or labels are NaN or infinite: the report leaves "
+      "them out."
+    ]
     if lost
     else []
   )

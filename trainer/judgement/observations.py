@@ -109,7 +109,7 @@ class Observations:
       value = np.asarray(features[name])
       if value.size != 1:
         raise errors.SettingError(
-          f"EvaluationReport.slices has {name!r}, whose shape for an example is "
+          f"EvaluationReport.slices has {name!r}, and its shape for an example is "
           f"{list(value.shape)}: expected one value."
         )
       kept.append(value.reshape(()).item())
@@ -120,15 +120,15 @@ class Observations:
       name = self._label or (next(iter(labels)) if len(labels) == 1 else None)
       if name not in labels:
         raise errors.SettingError(
-          f"run.evaluation_report: the label is {self._label!r}, and the labels are "
-          f"{', '.join(sorted(labels))}: name one of them {_ASK.format('label')}."
+          f"run.evaluation_report needs one label, and the labels are {', '.join(sorted(labels))}; "
+          f"got {self._label!r}: name the label {_ASK.format('label')}."
         )
       labels = labels[name]
     array = None if labels is None else np.asarray(labels)
     if array is None or array.size != 1:
       seen = "there is none" if array is None else f"its shape is {list(array.shape)}"
       raise errors.SettingError(
-        "run.evaluation_report needs a label that is a class or a number for each example, and "
+        "run.evaluation_report needs a class or a number as the label of each example, and "
         f"{seen}: take the report out, or have the eval input_fn give such labels."
       )
     return array.reshape(())
@@ -190,7 +190,7 @@ def _observe_class(prediction, label):
   label, shares = int(label), _probabilities_of(prediction)
   if label < 0:
     raise errors.InputError(
-      f"run.evaluation_report: the label {label} is no class: classes are numbered from 0 on. "
+      f"run.evaluation_report: the label {label} is no class: classes have the numbers from 0 on. "
       "Leave such examples out of the eval input_fn, or take the report out."
     )
   if shares is not None and not np.isfinite(shares).all():

@@ -72,10 +72,9 @@ def message(found: NonFinite, checkpoint: str | None, explanation: str) -> str:
   """
   kept = f"The last good checkpoint is {checkpoint}" if checkpoint else "There is no checkpoint yet"
   return (
-    f"{_what_became(found)}. "
-    f"{explanation}{' ' * bool(explanation)}{kept}; nothing was written since. A smaller "
-    "learning rate, gradient clipping (gin: minimize.clip_norm) or a look at the input of that "
-    "step may help."
+    f"{_what_became(found)}. {explanation}{' ' * bool(explanation)}{kept}; the training wrote no "
+    "file since. A smaller learning rate, gradient clipping (gin: minimize.clip_norm) or a look "
+    "at the input of that step may help."
   )
 
 
@@ -92,8 +91,8 @@ def message_at_start(variables: Mapping[str, str], checkpoint: str | None) -> st
       "checkpoint of the warm start."
     )
   return (
-    f"The {_named(variables)} NaN in {checkpoint}: no training can go on from it. Move the files "
-    f"{os.path.basename(checkpoint)}.* away, to go on from the checkpoint before it."
+    f"The {_named(variables)} NaN in {checkpoint}: no training can resume from it. Move the files "
+    f"{os.path.basename(checkpoint)}.* away to resume from the checkpoint before it."
   )
 
 
@@ -149,7 +148,7 @@ def explain(
     if array.dtype.kind == "f" and not np.isfinite(array).all()
   ]
   if ill:
-    return f"{ill[0]} of its batch has values that are not finite; the batch is in {saved}."
+    return f"{ill[0]} of its batch has NaN or infinite values; the batch is in {saved}."
   tensor = first_tensor(program, batches)
   if tensor is None and found.variables:  # which the repeated step made, too
     return f"All tensors of that step are finite, but its update is not; the batch is in {saved}."
@@ -158,7 +157,7 @@ def explain(
       "When Octet repeats that step from the last checkpoint, all numbers are finite: something in "
       f"the step is not repeatable. Its batch is in {saved}."
     )
-  return f"The first tensor that is not finite is {tensor}; the batch is in {saved}."
+  return f"The first tensor with NaN or infinite values is {tensor}; the batch is in {saved}."
 
 
 def first_tensor(program: step_lib.Program, batches: Sequence[tuple]) -> str | None:

@@ -166,7 +166,7 @@ class Watch:
       and not _process_is_own
       and self._clock() - first >= _ONE_PRESS_SECONDS
     ):
-      raise Interrupted("a second time, and ended at once; what was not saved is lost")
+      raise Interrupted("a second time: the process ended at once and lost its unsaved steps")
 
   @contextlib.contextmanager
   def interruptible(self) -> Iterator[None]:
@@ -204,7 +204,7 @@ class Watch:
     return (
       "saving at the end of this device loop"
       if self._saved is None
-      else f"ending here; step {self._saved} is saved"
+      else f"ending here; the checkpoint of step {self._saved} is on disk"
     )
 
   @contextlib.contextmanager
@@ -253,11 +253,11 @@ def leave(asked: int, newest: int | None, model_dir: str) -> NoReturn:
     Preempted: all signals were SIGTERMs.
     Interrupted: a worker got Ctrl-C.
   """
-  saved = f"saved at step {newest}" if newest is not None else "nothing is saved"
+  saved = f"saved at step {newest}" if newest is not None else "without a checkpoint"
   if asked < _INTERRUPT:
-    logging.warning("%s in %s; the same command goes on from there.", saved.capitalize(), model_dir)
+    logging.warning("%s in %s; the same command resumes from there.", saved.capitalize(), model_dir)
     raise Preempted
-  raise Interrupted(f"{saved} in {model_dir}; the same command, or call, goes on from there")
+  raise Interrupted(f"{saved} in {model_dir}; the same command, or call, resumes from there")
 
 
 class Presses:

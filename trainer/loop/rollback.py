@@ -64,15 +64,15 @@ class Rollback:
       raise errors.NonFiniteError(text)
     if self._counts[latest] > non_finite.ROLLBACKS:
       raise errors.NonFiniteError(
-        f"{text} The training went back to that checkpoint "
-        f"{non_finite.ROLLBACKS} times; it does not help."
+        f"{text} The training went back to that checkpoint {non_finite.ROLLBACKS} times without "
+        "success."
       )
     self.values.load(latest)
     self._went_on[latest] = self.position.examples
     step = self._step()
     logging.warning(
-      "%s Going back to step %d, and on with the examples that follow "
-      "(RunConfig.on_non_finite = 'rollback').",
+      "%s Going back to step %d and continuing with the next examples (RunConfig.on_non_finite = "
+      "'rollback').",
       text,
       step,
     )
@@ -94,7 +94,9 @@ class Rollback:
     ):
       return found, ""
     logging.info(
-      "Doing steps again from %s, to find what was not finite at step %d.", latest, found.step
+      "Repeating steps from %s, to find the first tensor of step %d with NaN or infinite values.",
+      latest,
+      found.step,
     )
     again = self._train_again(latest, input_fn, found.step - 1 if found.loss else found.good_step)
     # Variables may be NaN for many steps before the loss is.

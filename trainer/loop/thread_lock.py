@@ -71,9 +71,9 @@ class ThreadLock:
     """
     if os.getpid() != self._process:
       raise errors.SettingError(
-        f"{method}: this process is a fork of process {self._process}, which made {self.whose}, "
-        "and TensorFlow would hang in it. Make the Estimator in the process that uses it, and "
-        "start that with multiprocessing.get_context('spawn')."
+        f"{method}: this process is a fork of process {self._process}, the maker of {self.whose}, "
+        "and TensorFlow would hang. Make the Estimator in the process that uses it, and start "
+        "that with multiprocessing.get_context('spawn')."
       )
 
   def _wait(self, method):

@@ -157,8 +157,8 @@ class Training:
     final_step = start + call.steps if call.steps is not None else call.max_steps
     if final_step is None and train_input.is_endless:
       logging.warning(
-        "This training has no end: its input repeats for ever, and neither steps nor max_steps "
-        "(run.train_steps) is given. Ctrl-C saves a checkpoint and ends it."
+        "This training has no end: its input repeats for ever, and there is neither steps nor "
+        "max_steps (run.train_steps). Ctrl-C saves a checkpoint and ends it."
       )
 
     # 3. The folder. Only now, because a refused training must leave it unchanged.
@@ -241,7 +241,7 @@ class Training:
         at_boundaries.finish(reached, data_ended)
         return
       except non_finite.NonFinite as found:
-        with self.watchdog.stage("look for the tensor that is not finite"):
+        with self.watchdog.stage("look for the first tensor with NaN or infinite values"):
           reached = rollbacks.handle(found, begun.input.input_fn)
         report.went_back_to(reached)
 
@@ -286,12 +286,12 @@ class Training:
       raise
     except (tf.errors.OpError, OSError) as error:
       raise errors.OutputError(
-        f"The folder {self.model_dir} (--model_dir) cannot be made: {error}"
+        f"Cannot make the folder {self.model_dir} (--model_dir): {error}"
       ) from error
     if self.lock.take() and self.checkpoints.steps():
       raise errors.ModelDirBusyError(
-        f"Another training has been in {self.model_dir} (--model_dir) since this one began: start "
-        "again, to go on from it."
+        f"Another training wrote to {self.model_dir} (--model_dir) after this one began: restart, "
+        "to resume from its checkpoint."
       )
     if self.workers.device.is_chief:
       self.checkpoints.go_back()
@@ -312,9 +312,9 @@ def _is_complete(latest, call):
     return True
   if call.ends_with_input and data_position.has_ended(latest, call.max_steps):
     logging.info(
-      "Training ended: input exhausted at step %d, which an earlier run has recorded in %s. To "
-      "train more, with the data from their beginning, give another number of steps "
-      "(run.train_steps, max_steps), or call Estimator.train.",
+      "Training ended: an earlier run exhausted the input at step %d (recorded in %s). To train "
+      "more, with the data from their beginning, give another number of steps (run.train_steps, "
+      "max_steps), or call Estimator.train.",
       step,
       latest,
     )

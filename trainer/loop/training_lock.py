@@ -54,8 +54,8 @@ _LOOK_SECONDS = 3.0  # from one look at another training's file to the next
 # The errors of flock on file systems that have no locks.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
-_REMOVED = f"its file {NAME} was removed"
-_FORCED = "--force: %s is taken from %s, which ends at its next save."
+_REMOVED = f"its file {NAME} is missing"
+_FORCED = "--force: taking %s from %s. That training ends at its next save."
 
 
 @dataclasses.dataclass
@@ -110,7 +110,7 @@ class TrainingLock:
       taken.release()
     # Only a warning: the block may be ending with an error, which this one must not hide.
     except (OSError, tf.errors.OpError, errors.StorageError) as error:
-      logging.warning("%s cannot be removed: %s", self._path, getattr(error, "message", error))
+      logging.warning("Cannot remove %s: %s", self._path, getattr(error, "message", error))
 
   def take(self) -> bool:
     """Takes the folder, which must exist.
@@ -145,12 +145,12 @@ class TrainingLock:
       other = self._taken.lost_to()
     # Only a warning: if the folder is out of reach, the save will fail and say so.
     except (OSError, tf.errors.OpError, errors.StorageError) as error:
-      logging.warning("%s cannot be read: %s", self._path, getattr(error, "message", error))
+      logging.warning("Cannot read %s: %s", self._path, getattr(error, "message", error))
       return
     if other:
       raise errors.ModelDirBusyError(
-        f"{self.model_dir} (--model_dir) was taken from this training: {other}. It ends, and "
-        "leaves its newest checkpoint as it is."
+        f"Another training took {self.model_dir} (--model_dir) from this one: {other}. This "
+        "training ends and leaves its newest checkpoint unchanged."
       )
 
   @property
@@ -219,7 +219,7 @@ def _text(holder, **more):
 
 def _who(text):
   """Describes the training that the text of a lock's file names."""
-  return str(_holder(text) or "a process that has not, or not yet, told its name")
+  return str(_holder(text) or "a process without a name, or without one yet")
 
 
 def _busy(path, text):
@@ -355,8 +355,8 @@ class _Heartbeat:
     if alive is not None:  # it ran on this machine, and has ended
       return
     logging.warning(
-      "%s names a training: %s. If it does not rewrite the file within %.0f s, it counts as dead, "
-      "and this one starts. --force starts at once.",
+      "%s names a training: %s. If that training does not rewrite the file within %.0f s, it "
+      "counts as dead, and this one starts. --force starts at once.",
       self._path,
       _who(found),
       EXPIRES_SECONDS,
@@ -379,7 +379,7 @@ class _Heartbeat:
           return
         self._write(storage.ONCE)
       except (tf.errors.OpError, errors.StorageError) as error:
-        logging.warning("%s cannot be written: %s", self._path, getattr(error, "message", error))
+        logging.warning("Cannot write %s: %s", self._path, getattr(error, "message", error))
 
   def lost_to(self, retries=None):
     """Describes who took the folder or how it was lost; None if this lock still holds it."""

@@ -46,7 +46,7 @@ _FILES = {
 _DATA = {"regression": {"data.py.jinja": "{name}/data.py"}}
 _FOLDERS = ("configs", "data", "out", "tests")  # beside the package, in a project
 
-_KIND = flags.DEFINE_enum("kind", "table", KINDS, "What the project is about.")
+_KIND = flags.DEFINE_enum("kind", "table", KINDS, "The task of the project.")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -95,7 +95,7 @@ def create(folder: pathlib.Path, kind: str = "table") -> list[pathlib.Path]:
     aside.rename(folder)
   except OSError as error:
     shutil.rmtree(aside, ignore_errors=True)
-    raise errors.OutputError(f"The project cannot be written to {folder}: {error}") from error
+    raise errors.OutputError(f"Cannot write the project to {folder}: {error}") from error
   shown = data if len(data) < 10 else dict.fromkeys(os.path.dirname(path) for path in data)
   return [folder / path for path in (*contents, *shown)]
 
@@ -131,6 +131,6 @@ def check_name(name: str) -> None:
     origin = next(iter((found and found.submodule_search_locations) or ()), None)
     where = origin or (found and found.origin) or "a folder of every project"
     raise errors.SettingError(
-      f"{name} is taken ({where}): Python would import one of the two and hide the other. Give the "
-      "project a name of its own."
+      f"Another module has the name {name} ({where}): Python would import one of the two and hide "
+      "the other. Give the project a name of its own."
     )

@@ -106,9 +106,8 @@ def combine(
   graph: Any = store_run.replica_graph()
   if any(getattr(gradient, "graph", graph) is not graph for gradient in present):
     raise errors.ModelFnError(
-      "Gradients that are computed under tf.cond or in a tf.function cannot be combined over "
-      "several cores: compute them before it (optimizer.compute_gradients), and only apply them "
-      "inside."
+      "Octet cannot combine gradients from inside tf.cond or a tf.function over several cores: "
+      "compute them before it (optimizer.compute_gradients), and only apply them inside."
     )
   # In the replica's own graph, even for an optimizer under tf.cond: replicas cannot wait for each
   # other in a branch that only some of them take.
@@ -201,7 +200,7 @@ def _apply_scaled(original, optimizer, grads, trainable_variables=None):
     return tf.no_op()
   _refuse_on_several_cores(
     "keras.optimizers.LossScaleOptimizer",
-    "train in bfloat16, which needs no loss scaling, with the optimizer that it wraps",
+    "train in bfloat16 with the wrapped optimizer; bfloat16 needs no loss scaling",
   )
   with fetched_operations.fetched_where_made():
     return original(optimizer, grads, trainable_variables)

@@ -72,8 +72,8 @@ def minimize(
     optimizer, keras.optimizers.Optimizer | v1.train.Optimizer | CrossShardOptimizer
   ):
     raise errors.SettingError(
-      "minimize: expected a Keras or a tf.compat.v1.train optimizer, got "
-      f"{optimizer!r}; a class must be called first."
+      f"minimize: expected a Keras or a tf.compat.v1.train optimizer, got {optimizer!r}; call a "
+      "class first."
     )
   store = _current_store()
   if combined_gradients.is_idle():
@@ -244,7 +244,7 @@ class CrossShardOptimizer:
 
 def _current_store():
   if (store := variable_store.current()) is None:
-    raise errors.ModelFnError("minimize must be called inside a model_fn that an Estimator runs.")
+    raise errors.ModelFnError("Call minimize inside the model_fn of an Estimator.")
   return store
 
 

@@ -226,7 +226,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
       step = now.step
     if step is None:
       raise errors.SettingError(
-        f"schedules.{self._kind} is called outside of a training: give it the step."
+        f"A call of schedules.{self._kind} outside of a training needs the step."
       )
     step = tf.convert_to_tensor(step)
     warmup = length.steps(self._arguments["warmup"], self._gin_name("warmup"))
@@ -267,9 +267,9 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     end = length.steps(self._arguments["duration"], self._gin_name("duration"))
     if not warmup < end:
       raise errors.SettingError(
-        f"{self._gin_name('warmup')} is {self._arguments['warmup']!r} ({warmup:g} steps): it "
-        f"must be shorter than {self._gin_name('duration')}, "
-        f"{self._arguments['duration']!r} ({end:g} steps), of which it is a part."
+        f"{self._gin_name('warmup')} is {self._arguments['warmup']!r} ({warmup:g} steps): it must "
+        f"be shorter than the whole, {self._gin_name('duration')}, {self._arguments['duration']!r} "
+        f"({end:g} steps)."
       )
 
     def curve(step):

@@ -75,8 +75,7 @@ class Groups:
       if not any(re.search(group.names, name) for name in names):
         near = files.did_you_mean(group.names, names) or f" There are {', '.join(names[:20])}."
         raise errors.SettingError(
-          f"VariableGroup.names = {group.names!r} is found in the name of no trainable variable."
-          f"{near}"
+          f"VariableGroup.names = {group.names!r} matches the name of no trainable variable.{near}"
         )
     self._groups = [
       next((group for group in groups if re.search(group.names, name)), None) for name in names
@@ -93,8 +92,8 @@ class Groups:
     }
     if not self.trained:
       raise errors.SettingError(
-        "minimize.groups leave all variables as they are: VariableGroup.trainable = False has "
-        "taken the last one."
+        "minimize.groups leave no variable to train: VariableGroup.trainable = False has taken the "
+        "last one."
       )
 
   def exclude_from_decay(self, optimizer: Any) -> None:

@@ -31,7 +31,7 @@ class Refusal:
   def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
     """Raises ImportError for the packages in _REFUSED. The arguments are importlib's."""
     if name.partition(".")[0] in _REFUSED:
-      raise ImportError(f"{name} cannot be imported where an export is checked")
+      raise ImportError(f"a program without Octet cannot import {name}")
 
 
 def pack(arrays: Mapping[str, Any]) -> dict[str, Any]:

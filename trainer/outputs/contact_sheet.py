@@ -77,7 +77,7 @@ def write(path: str, images: Sequence[np.ndarray], captions: Sequence[Caption]) 
     from matplotlib import figure
   except ImportError:
     logging.warning(
-      "No contact sheet: matplotlib is not installed; `%s` brings it.", installation.command("plot")
+      "No contact sheet: it needs matplotlib; `%s` brings it.", installation.command("plot")
     )
     return False
   columns = min(_COLUMNS, len(images))
@@ -101,7 +101,7 @@ def write(path: str, images: Sequence[np.ndarray], captions: Sequence[Caption]) 
     storage.write(path, content.getvalue())
   except (tf.errors.OpError, OSError) as error:
     raise errors.OutputError(
-      f"The contact sheet cannot be written to {path} (--model_dir): {error}"
+      f"Cannot write the contact sheet to {path} (--model_dir): {error}"
     ) from error
   return True
 

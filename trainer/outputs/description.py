@@ -82,7 +82,7 @@ def signatures_of(saved_model: str) -> dict[str, dict]:
     raise
   except Exception as error:  # any error of the file system or the parser
     raise errors.InputError(
-      f"{saved_model} is no SavedModel: {path} cannot be read ({error})."
+      f"{saved_model} is no SavedModel: cannot read {path} ({error})."
     ) from error
   return {
     name: {"inputs": _tensors(signature.inputs), "outputs": _tensors(signature.outputs)}

@@ -48,7 +48,7 @@ def read(folder: str) -> dict[str, Any] | None:
   return json_form.read(
     os.path.join(folder, EXPORTED),
     {"folder": str, "metrics": _METRICS},
-    "remove it; what was exported so far is then unknown",
+    "remove it; the record of past exports is then lost",
   )
 
 
@@ -81,7 +81,7 @@ class PendingExport:
       there = sorted(numbered_exports.listed(folder))
     except (tf.errors.OpError, OSError) as error:
       raise errors.OutputError(
-        f"{path} (in --model_dir) cannot be written: {files.reason(error)}."
+        f"Cannot write {path} (in --model_dir): {files.reason(error)}."
       ) from error
     pending = cls(folder, os.path.basename(checkpoint), metrics, there)
     json_form.write(path, {name: getattr(pending, name) for name in _FORM})
@@ -190,8 +190,8 @@ def _earlier(model_dir, exports, metrics, step):
         return {"folder": name, "metrics": {**found[0], "global_step": exported}}
       break
   logging.warning(
-    "%s: what was exported up to step %d has no evaluation that is known. The next evaluation is "
-    "exported as if it were the first.",
+    "%s: the exports up to step %d have no known evaluation. The next evaluation counts as the "
+    "first.",
     exports,
     step,
   )

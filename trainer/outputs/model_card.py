@@ -21,10 +21,10 @@ NAME = "MODEL_CARD.md"
 
 # What only the author knows. The card asks for those that are not given.
 _OF_AUTHOR = {
-  "Intended use": "what the model is for, and what it must not be used for",
-  "Limits": "where the model is known to fail, and which groups of people it may treat worse",
-  "Origin of the data": "who collected the data, when, and under which license",
-  "License": "under which license the model may be used",
+  "Intended use": "intended uses, and uses to avoid",
+  "Limits": "known failures, and groups of people that the model may treat worse",
+  "Origin of the data": "who collected the data, when, and their license",
+  "License": "the license of the model",
 }
 # Of environment.json; the machine and the command may tell what its owner does not want to publish.
 _OF_ENVIRONMENT = ("started", "device", "precision", "seed", "commit", "changed")
@@ -156,7 +156,7 @@ def _metrics(description):
     yield ""
     yield from _table(["metric", "value"], [[n, _number(value)] for n, value in metrics.items()])
   elif not report:
-    yield "This checkpoint was not evaluated."
+    yield "The run did not evaluate this checkpoint."
   if metrics and not report:
     yield ""
     yield "Without intervals: `run.evaluation_report = @EvaluationReport()` computes them."
@@ -165,7 +165,7 @@ def _metrics(description):
 def _data(description):
   training, report = description.get("training", {}), description.get("report") or {}
   if training.get("examples"):
-    yield f"- Trained on {training['examples']:,} examples, those that were seen again included."
+    yield f"- Trained on {training['examples']:,} examples, repetitions included."
   if report:
     yield (
       f"- Evaluated on {report['examples']:,} examples; SHA-256 of their features: "
@@ -184,15 +184,15 @@ def _data(description):
 def _sizes(description):
   sizes = description["sizes"]
   yield (
-    f"{sizes['parameters']:,} parameters in {sizes['variables']:,} variables, of which "
-    f"{sizes['trainable']:,} are trained; {formatting.size(sizes['bytes'])}. The files of the "
-    f"export: {formatting.size(sizes['files'])}."
+    f"{sizes['parameters']:,} parameters in {sizes['variables']:,} variables, "
+    f"{sizes['trainable']:,} of them trainable; {formatting.size(sizes['bytes'])}. The files of "
+    f"the export: {formatting.size(sizes['files'])}."
   )
 
 
 def _training(training):
   if not training:
-    yield "The weights come from elsewhere: nothing is known of their training."
+    yield "The weights come from elsewhere, without a record of their training."
     return
   rows = [["steps", f"{training['steps']:,}"]]
   if "seconds" in training:
@@ -202,7 +202,7 @@ def _training(training):
   rows.append(
     [
       "energy",
-      "not known: no counter could be read"
+      "unknown: no readable counter"
       if joules is None
       else f"{joules / 3.6e6:.3g} kWh by the counters of the machine's processors and GPUs",
     ]

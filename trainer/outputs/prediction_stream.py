@@ -140,7 +140,7 @@ def _explain_gone():
     yield
   except reader.GoneError as error:
     raise errors.CheckpointNotFoundError(
-      f"predict: {error} It was to be read again, since another call has used this Estimator "
+      f"predict: {error} Octet had to read it again, since another call used this Estimator "
       "between two predictions: use another Estimator for that call."
     ) from error
 
@@ -150,7 +150,7 @@ def _check_keys(keys, predictions):
     return
   if not isinstance(predictions, dict):
     raise errors.SettingError(
-      f"predict: predict_keys={keys!r} need predictions that are a dict; model_fn gives one tensor."
+      f"predict: predict_keys={keys!r} need a dict of predictions; model_fn gives one tensor."
     )
   unknown = [key for key in keys if key not in predictions]
   if unknown:

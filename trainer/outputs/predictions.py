@@ -94,7 +94,7 @@ def write(path: str, predictions: Iterable[Any]) -> int:
         count += 1
   except (tf.errors.OpError, OSError) as error:
     raise errors.OutputError(
-      f"The predictions cannot be written to {path} (--model_dir): {error}"
+      f"Cannot write the predictions to {path} (--model_dir): {error}"
     ) from error
   return count
 
@@ -107,8 +107,8 @@ def _checked(pairs, class_names, shown):
       _check_names(prediction, class_names)
     if shown == "worst" and not (_is_classified(prediction) and _label(example) is not None):
       raise errors.SettingError(
-        'run.contact_sheet = "worst" needs predictions of a "class" and a label that is an integer '
-        'for each example: take it out, or set it to "spread".'
+        'run.contact_sheet = "worst" needs predictions of a "class" and an integer label for each '
+        'example: take it out, or set it to "spread".'
       )
     yield prediction, example
   yield from pairs
@@ -129,8 +129,8 @@ def _check_names(prediction, class_names):
     or np.asarray(prediction.get("class", "")).dtype.kind not in "iu"
   ):
     raise errors.SettingError(
-      'run.class_names are given, and the model_fn predicts no "class", an integer: take the names '
-      "out or predict it."
+      'run.class_names needs a predicted "class", an integer, and the model_fn predicts none: take '
+      "the names out or predict it."
     )
   count = np.shape(prediction.get("probabilities", class_names))[-1]
   if count != len(class_names):
@@ -145,8 +145,8 @@ def _name(number, class_names):
     return str(number)
   if not 0 <= number < len(class_names):
     raise errors.SettingError(
-      f"The class {number} was predicted or is a label, and run.class_names has "
-      f"{len(class_names)} names."
+      f"A prediction or label is the class {number}, and run.class_names has {len(class_names)} "
+      "names."
     )
   return class_names[number]
 
@@ -259,8 +259,8 @@ def _write_sheet(path, pairs, class_names):
   images = [contact_sheet.image_of(example[0]) for _, example in pairs]
   if images[0] is None or not _is_classified(pairs[0][0]):
     logging.info(
-      'No contact sheet: it takes a "class" for each example and a feature that is an '
-      "image, [height, width, 1 or 3] for an example."
+      'No contact sheet: it needs a "class" for each example and an image among the features, '
+      "[height, width, 1 or 3] for an example."
     )
     return
   if contact_sheet.write(

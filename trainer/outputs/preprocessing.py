@@ -114,7 +114,7 @@ def _decoder(name, decoder, specs):
   """Turns a decoder into a tf.function, and checks what it returns."""
   if name not in specs:
     raise errors.SettingError(
-      f"A decoder is of the feature {name!r}, and the model takes {', '.join(specs)} "
+      f"There is a decoder for the feature {name!r}, and the model takes {', '.join(specs)} "
       "(ExportOptions.decoders, or trainer.mark_decodable in the input_fn)."
     )
   function = tf.function(
@@ -168,8 +168,8 @@ def _of_raw(raw, inputs):
   }
   if len({each.name for each in spec.values()}) < len(spec):
     raise errors.SettingError(
-      f"mark_raw: a signature knows only ASCII letters, digits and underscores, and some of these "
-      f"names are the same there: {', '.join(spec)}. Give them other names."
+      "mark_raw: names of a signature have only ASCII letters, digits and underscores; without "
+      f"other characters, two of these names are equal: {', '.join(spec)}. Give them other names."
     )
   made = (
     tf.function(raw.to_features, autograph=False).get_concrete_function(spec).structured_outputs

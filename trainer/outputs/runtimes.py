@@ -44,7 +44,7 @@ def check_names(names: Sequence[str]) -> None:
     )
   for name in names:
     needs = choose.REQUIREMENTS[name]
-    choose.check_installed(f"ExportOptions.runtimes has {name!r}, which needs", needs, True)
+    choose.check_installed(f"ExportOptions.runtimes has {name!r}, and this needs", needs, True)
 
 
 def add(
@@ -81,8 +81,8 @@ def add(
     except Exception as error:  # converters raise errors of many kinds
       line = (str(error).splitlines() or [""])[0]
       raise errors.SettingError(
-        f"ExportOptions.runtimes: the model cannot be converted for {name!r}: "
-        f"{type(error).__name__}: {line}"
+        f"ExportOptions.runtimes: cannot convert the model for {name!r}: {type(error).__name__}: "
+        f"{line}"
       ) from error
     told[name] = {"file": needs.file}
     if needs.tolerance is None:
@@ -118,8 +118,7 @@ def _convert(name, frozen, sample):
       return contents, openvino_engine.OpenVinoEngine(path + ".xml")
   if name == INT8 and sample is None:
     raise errors.SettingError(
-      f"ExportOptions.runtimes has {INT8!r}, which learns from a sample of the data: evaluate "
-      "first, so that there is one."
+      f"ExportOptions.runtimes has {INT8!r}, and needs a sample of the data: evaluate first."
     )
   examples = (lambda: _one_by_one(sample)) if name == INT8 else None
   content = tflite_engine.convert(frozen, examples)
@@ -136,7 +135,7 @@ def _compare_int8(frozen, engine, sample):
   """Measures the cost of int8: how often the class stays the same, and both accuracies."""
   features, labels = sample(_MEASURED)
   if "class" not in frozen.outputs:
-    logging.info('int8: the model predicts no "class", so that nothing can be compared.')
+    logging.info('int8: the model predicts no "class", and so there is no comparison.')
     return {}
   rows = len(next(iter(features.values())))
   before, after = [], []

@@ -260,7 +260,7 @@ def _new_folder(base: str, clock: Callable[[], float]) -> Iterator[tuple[str, st
       yield folder, path
   except (tf.errors.OpError, OSError) as error:
     raise errors.OutputError(
-      f"The SavedModel cannot be written to {path}: {files.reason(error)}"
+      f"Cannot write the SavedModel to {path}: {files.reason(error)}"
     ) from error
 
 
@@ -322,8 +322,7 @@ def verify(
     loaded_only = set(found) - {call.signature for call in calls}
     if loaded_only:
       logging.warning(
-        "Exported signatures that were loaded and not run, since there is nothing to run them "
-        "with: %s.",
+        "The check loaded these signatures and had no input to run them with: %s.",
         ", ".join(sorted(loaded_only)),
       )
   if model.options.runtimes:

@@ -75,8 +75,8 @@ def of_dataset(
   """
   if kind is None or dataset is None:
     raise errors.SettingError(
-      "export_saved_model: nothing says which features the model takes: "
-      "give serving_input_receiver_fn, or evaluate first."
+      "export_saved_model does not know the features of the model: give serving_input_receiver_fn, "
+      "or evaluate first."
     )
   spec = free_batch(dataset.element_spec[0])
   return ServedInputs(
@@ -133,9 +133,7 @@ def _read(dataset, kind, count):
     if rows >= count:
       break
   if not rows:
-    raise errors.InputError(
-      f"The {kind} input_fn gives no batch, with which the export could be checked."
-    )
+    raise errors.InputError(f"The {kind} input_fn gives no batch to check the export with.")
   return {name: np.concatenate(parts)[:count] for name, parts in features.items()}, (
     np.concatenate(labels)[:count] if labels else None
   )

@@ -95,7 +95,7 @@ class _Worker:
     self._printed.seek(0)
     printed = self._printed.read().strip().splitlines()[-3:]
     ended = processes.how_it_ended(self._process.returncode)
-    return f"the process that loaded it {ended}: {' '.join(printed)}"
+    return f"the process of the check {ended}: {' '.join(printed)}"
 
   def end(self):
     """Ends the process, if it still runs."""
@@ -153,7 +153,7 @@ def verify(saved_model: str, checks: Sequence[Check]) -> dict[str, dict[str, flo
     with _lock, files.plain_path(path) as plain:
       failed = _worker.ask({"saved_model": plain, "calls": calls})
     if failed:
-      raise errors.ExportError(f"The export cannot be used without Octet: {failed}")
+      raise errors.ExportError(f"The export does not work without Octet: {failed}")
     differences = {}
     for check, call in zip(checks, calls, strict=True):
       with np.load(call["outputs"]) as file:
@@ -212,14 +212,14 @@ def _difference(name, expected, found, what, tolerance):
   finite = np.isfinite(expected)
   if not np.array_equal(expected[~finite], found[~finite], equal_nan=True):
     raise errors.ExportError(
-      f"{what}: the output {name!r} has other values that are not finite than the model's."
+      f"{what}: the output {name!r} has NaN or infinite values at other places than the model's."
     )
   largest = float(np.max(np.abs(expected[finite]), initial=0.0))
   difference = float(np.max(np.abs(expected[finite] - found[finite]), initial=0.0))
   allowed = tolerance if name in _PROBABILITIES else tolerance * largest
   if not difference <= allowed:
     raise errors.ExportError(
-      f"{what}: the output {name!r} differs from the model's by {difference:.3g}; at most "
-      f"{allowed:.3g} is allowed (the largest value is {largest:.3g})."
+      f"{what}: the output {name!r} differs from the model's by {difference:.3g}, more than "
+      f"{allowed:.3g} (the largest value is {largest:.3g})."
     )
   return difference

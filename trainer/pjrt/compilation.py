@@ -50,7 +50,7 @@ class Compiler:
     executable, why = self._load(source, name)
     if executable is not None:
       logging.info(
-        "Found the program of %s compiled in %s, and did not compile it: loaded in %.2f s.",
+        "Found the program of %s compiled in %s, and loaded it in %.2f s.",
         name,
         self._forms.folder,
         executable.compile_seconds,
@@ -61,7 +61,7 @@ class Compiler:
       self._forms.add(source.digest, self._key(source), executable.serialize())
     except errors.OutputError as error:
       # Only a warning: the training needs no compiled form, and others may fill the folder.
-      logging.warning("The compiled program is not kept (--compiled): %s", error)
+      logging.warning("Cannot keep the compiled program (--compiled): %s", error)
     return executable
 
   def _compile(self, source, name, why):
@@ -77,8 +77,8 @@ class Compiler:
         return None, why
       return execution.Executable(source.signature, self._connected, form), ""
     except (errors.FileDamagedError, device_values.ExecutionError) as error:
-      why = f"the compiled form in {self._forms.folder} cannot be used"
-      logging.warning("The program of %s is compiled anew, since %s: %s", name, why, error)
+      why = f"the compiled form in {self._forms.folder} is unusable"
+      logging.warning("Compiling the program of %s again, since %s: %s", name, why, error)
       return None, why
 
   def _key(self, source):

@@ -27,7 +27,7 @@ AUTO = "auto"  # the folder of the user's own runs
 CACHE_BYTES = 4 * 2**30  # the most that it takes
 
 _LINE = {"program": str, "key": dict[str, str], "sha256": str}
-_REMEDY = "remove it, and the program is compiled again"
+_REMEDY = "remove it; the next run compiles the program again"
 
 
 class CompiledForms:
@@ -97,7 +97,7 @@ class CompiledForms:
     except OSError as error:
       with contextlib.suppress(OSError):  # a full disk leaves a part of the file
         aside.unlink()
-      raise errors.OutputError(f"{path} cannot be written: {error.strerror}.") from error
+      raise errors.OutputError(f"Cannot write {path}: {error.strerror}.") from error
     if self._limit_bytes is not None:
       self._keep_newest(self._limit_bytes)
 

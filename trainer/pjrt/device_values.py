@@ -155,8 +155,8 @@ class DeviceValues:
   def error(self) -> ExecutionError:
     """Returns the error for a read of lost values."""
     return ExecutionError(
-      f"A program failed on the devices ({self._lost}). It had taken the memory of the variables: "
-      "their values come from a checkpoint."
+      f"A program failed on the devices ({self._lost}). It took the memory of the variables with "
+      "it: their values come from a checkpoint."
     )
 
 

@@ -115,11 +115,9 @@ def connect(
   count = len(found) if count is None else count * (hosts.count if hosts else 1)
   if len(found) < count:
     raise errors.SettingError(
-      f"{count} XLA devices of the platform {platform} were asked for, and this process has "
-      f"{len(found)}."
+      f"this process needs {count} XLA devices of the platform {platform} and has {len(found)}."
       + (
-        " jax was started before, with fewer: connect before the first use of jax, or in a new "
-        "process."
+        " jax started before with fewer: connect before the first use of jax, or in a new process."
         if platform == "cpu"
         else ""
       )
@@ -145,7 +143,7 @@ def describe(topology: str, count: int, **options: Any) -> Devices:
 
   found = _by_host(topologies.get_topology_desc(topology, "tpu", **options).devices)
   if len(found) < count:
-    raise errors.SettingError(f"{count} devices were asked for, and {topology} has {len(found)}.")
+    raise errors.SettingError(f"{topology} has {len(found)} devices; expected {count}.")
   return _devices("tpu", found[:count], versions)
 
 

@@ -50,7 +50,7 @@ class Executable:
   ) -> None:
     if code.replicas != connected.count:
       raise errors.SettingError(
-        f"The program is for {code.replicas} devices, and {connected.count} are connected."
+        f"The program is for {code.replicas} devices; this process has {connected.count}."
       )
     self.program = code
     self._placement = device_values.Placement(connected)

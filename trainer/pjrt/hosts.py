@@ -52,8 +52,8 @@ def join(hosts: Hosts) -> None:
 
   if jaxlib_internals.has_started():
     raise errors.SettingError(
-      "jax was started in this process before it joined the other hosts: connect before the first "
-      "use of jax, or in a new process."
+      "jax started in this process before it joined the other hosts: connect before the first use "
+      "of jax, or in a new process."
     )
   import jax
 
@@ -71,7 +71,7 @@ def join(hosts: Hosts) -> None:
   except (jax.errors.JaxRuntimeError, RuntimeError) as error:
     raise errors.WorkerLostError(
       f"The hosts did not come together at {hosts.coordinator}: {errors.first_line(error)}. Start "
-      "all of them again."
+      "all hosts again."
     ) from error
   # Importing jax registers its own function; this one, registered later, runs before it.
   atexit.register(jaxlib_internals.forget_coordinator)

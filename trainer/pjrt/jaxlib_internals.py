@@ -91,7 +91,7 @@ def donate(module: Any, aliases: Iterable[tuple[int, int]]) -> None:
     if types.results[result] != types.inputs[argument]:
       raise ValueError(
         f"result {result} is {types.results[result]} and cannot take the memory of parameter "
-        f"{argument}, which is {types.inputs[argument]}"
+        f"{argument}, {types.inputs[argument]}"
       )
     number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), result)
     attributes[argument]["tf.aliasing_output"] = number

@@ -19,19 +19,19 @@ from trainer.cli import command, formatting
 from trainer.pjrt import installed, program, saved_program
 
 _PLATFORM = flags.DEFINE_enum(
-  "platform", "cpu", ["cpu", "gpu", "tpu"], "Which devices: cpu, gpu or tpu."
+  "platform", "cpu", ["cpu", "gpu", "tpu"], "The devices: cpu, gpu or tpu."
 )
 _RUNS = flags.DEFINE_integer(
-  "runs", 1, "How often the program runs, each time with the same input.", lower_bound=1
+  "runs", 1, "How many times to run the program, each time with the same input.", lower_bound=1
 )
 _TOLERANCE = flags.DEFINE_float(
   "tolerance",
   1e-5,
-  "The largest difference from what the folder expects, relative to the largest number.",
+  "The largest allowed difference from the folder's results, relative to the largest number.",
   lower_bound=0,
 )
 _SAVE_COMPILED = flags.DEFINE_bool(
-  "save_compiled", False, "Add the compiled form to the folder. It is for these devices alone."
+  "save_compiled", False, "Add the compiled form to the folder. It serves these devices alone."
 )
 
 
@@ -97,8 +97,8 @@ def _require_values(saved):
   has_inputs = bool(saved.inputs) or not saved.program.of_roles(program.Role.INPUT)
   if not (saved.values and has_inputs):
     raise errors.SettingError(
-      f"{saved.folder} has a program without values or without input: it can be compiled, not run. "
-      "Save it with them."
+      f"{saved.folder} has a program without values or without input, enough to compile it and not "
+      "to run it. Save them with the program."
     )
 
 
@@ -114,7 +114,7 @@ def _compare(expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]
   largest, where = 0.0, "all"
   for name, value in expected.items():
     if name not in found:
-      raise errors.SettingError(f"The folder expects {name}, which the program does not give.")
+      raise errors.SettingError(f"The folder expects {name}; the program returns no such result.")
     own, wanted = (np.asarray(each, np.float64) for each in (found[name], value))
     scale = np.max(np.abs(wanted), initial=0) or 1.0
     # What is equal on all devices has one value on the host.

@@ -105,8 +105,8 @@ class Program:
       variable = by_name.get(result.name)
       if variable is None or not variable.is_variable or result.name in updated:
         raise errors.SettingError(
-          f"The result {result.name} updates no variable of the program, or one that another "
-          "result updates."
+          f"The result {result.name} updates no variable of the program, or the same variable as "
+          "another result."
         )
       if (variable.shape, variable.dtype) != (result.shape, result.dtype):
         raise errors.SettingError(

@@ -146,7 +146,7 @@ def write(
     aside.rename(folder)
   except OSError as error:
     shutil.rmtree(aside, ignore_errors=True)
-    raise errors.OutputError(f"{folder} cannot be written: {error.strerror}") from error
+    raise errors.OutputError(f"Cannot write {folder}: {error.strerror}") from error
   return SavedProgram(folder, what, versions, **{name: kept.get(name, {}) for name in _ARRAYS})
 
 
@@ -237,7 +237,7 @@ def _checked(path, sha256, remedy):
   try:
     content = path.read_bytes()
   except OSError as error:
-    raise errors.FileDamagedError(f"{path} cannot be read ({error.strerror}): {remedy}.") from error
+    raise errors.FileDamagedError(f"Cannot read {path} ({error.strerror}): {remedy}.") from error
   if compiled_forms.digest(content) != sha256:
     raise errors.FileDamagedError(
       f"{path} is damaged (its content does not have its checksum): {remedy}."

@@ -96,27 +96,26 @@ def failure(text: str) -> str:
   """Returns the sentence for jax's error about the devices of a TPU."""
   if "already in use" in text or "lockfile" in text:
     return (
-      "The TPU is in use by another process, and libtpu gives it to one at a time: end that "
-      "process, such as the kernel of another notebook."
+      "Another process uses the TPU, and libtpu gives it to one at a time: end that process, such "
+      "as the kernel of another notebook."
     )
   if "Unknown backend" in text:
     return (
-      "jax was started in this process without the TPU: connect to it before the first use of jax, "
-      "or in a new process."
+      "jax started in this process without the TPU: connect to it before the first use of jax, or "
+      "in a new process."
     )
   # What libtpu says stands between jax's own words and jax's advice.
   said = re.sub(r"^.*?(initialize backend 'tpu'|failed to initialize): ", "", text)
   said = re.split(r" \(set JAX_PLATFORMS|\.? Available backends", said)[0].strip(" .")
   if "Failed to open" in text:
-    return f"libtpu cannot be loaded ({said}): {installed.command('tpu')}."
+    return f"libtpu does not load ({said}): {installed.command('tpu')}."
   return _none(f"{signs() or _NO_SIGN}; libtpu: {said}")
 
 
 def _none(reason):
   return (
-    f"PJRT has no TPU here ({reason}). It drives the chips of the machine that it runs on, a TPU "
-    "VM or a notebook of Colab or Kaggle whose accelerator is a TPU; --device=xla:8 rehearses one "
-    "on a CPU."
+    f"PJRT has no TPU here ({reason}). PJRT drives the chips of its own machine: a TPU VM, or a "
+    "notebook of Colab or Kaggle with a TPU; --device=xla:8 rehearses one on a CPU."
   )
 
 
@@ -125,8 +124,8 @@ def _left_out(platforms):
   if not platforms or "tpu" in platforms.split(","):
     return ""
   return (
-    f"jax is told to start {platforms} without the TPU: set JAX_PLATFORMS={PLATFORMS}, in a "
-    "process that has used no other devices of jax."
+    f"The environment restricts jax to {platforms}, without the TPU: set "
+    f"JAX_PLATFORMS={PLATFORMS}, in a process without other devices of jax."
   )
 
 

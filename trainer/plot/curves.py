@@ -78,8 +78,8 @@ def collect(model_dirs: Sequence[str], metrics: Sequence[str] = ()) -> dict[str,
     if not lines:
       raise errors.SettingError(
         f"There are no metrics in {model_dir}: no {metrics_file.NAME} with a report in it. Is it "
-        "the --model_dir of a run, and has the run come to "
-        "its first report (RunConfig.save_summary_steps)?"
+        "the --model_dir of a run, and has the run written its first report "
+        "(RunConfig.save_summary_steps)?"
       )
     for line in sorted(lines, key=lambda line: (line["kind"] != metrics_file.TRAIN, line["kind"])):
       for metric, value in line.items():
@@ -109,7 +109,7 @@ def run_names(model_dirs: Sequence[str]) -> list[str]:
     for path in map(os.fspath, model_dirs)
   ]
   if len({tuple(path) for path in parts}) < len(parts):
-    raise errors.SettingError(f"A folder is given twice: {', '.join(map(str, model_dirs))}.")
+    raise errors.SettingError(f"The same folder twice: {', '.join(map(str, model_dirs))}.")
   length = 1
   while len({tuple(path[-length:]) for path in parts}) < len(parts):
     length += 1

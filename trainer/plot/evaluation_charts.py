@@ -124,7 +124,7 @@ def _draw_reliability(axes, report):
   )
   axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
   axes.set_xlabel("probability of the predicted class")
-  axes.set_ylabel("share that is right")
+  axes.set_ylabel("share of right predictions")
   axes.grid(visible=True, alpha=0.2)
 
 

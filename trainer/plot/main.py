@@ -15,21 +15,21 @@ from trainer import errors
 from trainer.plot import curves
 
 _OUTPUT = flags.DEFINE_string(
-  "output", None, "The picture, *.png or *.svg. Default: curves.png, unless --html is given."
+  "output", None, "The picture, *.png or *.svg. Default: curves.png; with --html, none."
 )
 _METRIC = flags.DEFINE_multi_string(
-  "metric", [], "A metric to draw; may be repeated. Default: all."
+  "metric", [], "A metric to draw; repeat the flag for several. Default: all."
 )
 _SMOOTHING = flags.DEFINE_float(
   "smoothing",
   0.0,
-  "Of training curves: the weight of the past, from 0 to below 1. The curve itself is left faint.",
+  "Of training curves: the weight of the past, from 0 to below 1. The curve itself stays, faint.",
 )
 _HTML = flags.DEFINE_string(
   "html",
   None,
   "A page: of one run results, curves, predictions, exports, checkpoints, environment and "
-  "configuration; of several their curves and the settings in which they differ.",
+  "configuration; of several their curves and their different settings.",
 )
 
 
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> None:
   """
   model_dirs = argv[1:]
   if not model_dirs:
-    raise errors.SettingError("No folder of a run is given. Try: python -m trainer.plot out/digits")
+    raise errors.SettingError("No folder of a run. Try: python -m trainer.plot out/digits")
   curves.smooth([], _SMOOTHING.value)  # raises if the flag is out of range, before files are read
   found = curves.collect(model_dirs, _METRIC.value)
   output = _OUTPUT.value or (None if _HTML.value else "curves.png")

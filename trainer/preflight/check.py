@@ -261,7 +261,7 @@ class Check:
     except errors.OctetError as error:
       report.warnings = [
         *report.warnings,
-        f"the step was not compiled with keras.RematScope: {command.message(error)}",
+        f"keras.RematScope did not compile: {command.message(error)}",
       ]
       return ""
     fits, now = _fit(result, lowered.loop.stacked_input_bytes, limit)
@@ -325,7 +325,7 @@ def _too_large(report, lowered):
       f"The largest per-core batch that compiles and fits is {report.found.largest} ({size} = "
       f"{report.found.largest})."
       if report.found.largest
-      else "No per-core batch that was tried fits."
+      else "None of these per-core batches fits."
     )
   return "\n".join(lines)
 
@@ -336,14 +336,13 @@ def _shortage(report, next_input):
   if oom is None:
     return (
       f"Out of memory: the program needs {size(report.compiled.listing.allocated_bytes)}, and the "
-      f"input of the next one, {size(next_input)}, comes over while it works; "
-      f"{size(report.topology.memory_bytes)} are there: set a smaller "
-      "TPUConfig.stacked_input_bytes."
+      f"input of the next one, {size(next_input)}, arrives while it works; the device has "
+      f"{size(report.topology.memory_bytes)}: set a smaller TPUConfig.stacked_input_bytes."
     )
   over = oom.needed_bytes - oom.available_bytes
   return (
-    f"Out of memory: {oom.needed_bytes / 2**30:.2f} GiB needed, "
-    f"{oom.available_bytes / 2**30:.2f} GiB there, {over / 2**30:.2f} GiB too much."
+    f"Out of memory: {oom.needed_bytes / 2**30:.2f} GiB needed, {oom.available_bytes / 2**30:.2f} "
+    f"GiB available, {over / 2**30:.2f} GiB too much."
   )
 
 

@@ -104,8 +104,8 @@ def require_extra(topologies: Iterable["topology_lib.Topology"]) -> None:
       if platform != "tpu":
         raise
       raise errors.VersionError(
-        f"The TPU compiler is not installed: {error} libtpu comes from Google under the Google "
-        "Cloud terms of service and is not part of Octet."
+        f"The TPU compiler is missing: {error} libtpu comes from Google under the Google Cloud "
+        "terms of service and is not part of Octet."
       ) from None
 
 
@@ -150,7 +150,8 @@ def compile_program(
       )
     if status is None:
       raise CompileError(
-        f"The compiler took longer than {timeout_seconds:g} s and was ended (--timeout_seconds)."
+        f"The compiler took longer than {timeout_seconds:g} s and Octet ended it "
+        "(--timeout_seconds)."
       )
     if answer is None:
       raise CompileError(

@@ -18,7 +18,7 @@ import dataclasses
 from trainer.preflight import compiler, hlo, prices
 from trainer.preflight import topology as topology_lib
 
-SOURCE = "roofline of published peaks … the compiler's cost model; nothing was run"
+SOURCE = "roofline of published peaks … the compiler's cost model; no measurement"
 
 
 @dataclasses.dataclass(frozen=True)

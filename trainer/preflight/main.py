@@ -26,7 +26,7 @@ from trainer.settings.kinds import Kind
 
 flags.adopt_module_key_flags(gin_flags)
 _TOPOLOGY = flags.DEFINE_multi_string(
-  "topology", ["v3-8"], f"May be repeated: {topology_lib.names()}. Or xla:8."
+  "topology", ["v3-8"], f"Repeat the flag for several: {topology_lib.names()}. Or xla:8."
 )
 _SCALING = flags.DEFINE_bool(
   "scaling",
@@ -37,8 +37,7 @@ _SCALING = flags.DEFINE_bool(
 _STEPS = flags.DEFINE_list(
   "steps",
   [],
-  "Which steps to compile: train, eval, predict. Default: "
-  "all for which the configuration has an input_fn.",
+  "Steps to compile: train, eval, predict. Default: all with an input_fn in the configuration.",
 )
 _PRECISION = run_flags.define_precision()
 _SEARCH = flags.DEFINE_enum(
@@ -54,10 +53,10 @@ _PRICES = flags.DEFINE_string(
   "prices", "", "A gin file with prices, such as gin_configs/prices/cloud_tpu.gin."
 )
 _EPOCH = flags.DEFINE_integer(
-  "epoch_examples", None, "Examples in an epoch, for an estimate of what one costs.", lower_bound=1
+  "epoch_examples", None, "Examples in an epoch, to estimate an epoch's cost.", lower_bound=1
 )
 _JSON = flags.DEFINE_string(
-  "json", "", "Write the report to this file as JSON; - for the terminal, in place of the text."
+  "json", "", "Write the report to this file as JSON; - for the terminal, instead of the text."
 )
 _SAVE = flags.DEFINE_string(
   "save",

@@ -113,15 +113,15 @@ class Buffer:
 
   def _change(self, index, size, padded, per_core):
     if index == 0 and size == per_core:
-      return f"It is the batch: {padded} examples per core would take the same memory here."
+      return f"This axis is the batch: {padded} examples per core would take the same memory here."
     if index == len(self.shape) - 1 and len(self.shape) > 1:
       return (
-        f"{padded} channels or units would take the same memory; with a per-core batch that is a "
-        "multiple of 128, the batch may fill the lanes."
+        f"{padded} channels or units would take the same memory; with a multiple of 128 as the "
+        "per-core batch, the batch may fill the lanes."
       )
     return (
-      f"A size of {padded} would take the same memory; so would an order of the axes in which a "
-      "multiple of 128 comes last."
+      f"A size of {padded} would take the same memory; so would an order of the axes with a "
+      "multiple of 128 last."
     )
 
 

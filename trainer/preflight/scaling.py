@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PER_CORE, GLOBAL = "per-core", "global"
 
 SOURCE = (
-  "estimates from the compiler's figures and the published bandwidth of the links; nothing was run"
+  "estimates from the compiler's figures and the published bandwidth of the links; no measurement"
 )
 
 # From published runs on v3-8, v3-512 and v3-2048, see docs/validation.md.
@@ -123,7 +123,7 @@ def experiments(
     GLOBAL: [
       (
         each,
-        f"{whole:,} examples cannot be divided over {each.replicas:,} cores"
+        f"cannot divide {whole:,} examples over {each.replicas:,} cores"
         if whole % each.replicas
         else with_sizes(train_batch_size=whole),
       )
@@ -272,8 +272,8 @@ def advice(rows: Sequence[Row]) -> list[str]:
     found.append(f"No size here loses more than {1 - _GOOD_EFFICIENCY:.0%} to the all-reduce.")
   if known[-1].low < _SHORT_STEP:
     found.append(
-      f"Steps shorter than {1e3 * _SHORT_STEP:g} ms also wait for the latency of the network, "
-      "which is not in these figures."
+      f"Steps shorter than {1e3 * _SHORT_STEP:g} ms also wait for the latency of the network; "
+      "these figures leave it out."
     )
   return found
 

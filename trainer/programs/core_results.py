@@ -76,8 +76,8 @@ class CoreResults:
   def _checked(self, leaf):
     if not tf.TensorShape(leaf.shape).is_fully_defined():
       raise errors.SpecError(
-        f"{_WHAT[Kind(self._kind)]}: the tensor {leaf.name} has shape {leaf.shape}: where several "
-        "groups are one program (TPUConfig.steps_per_program), its shape must be known."
+        f"{_WHAT[Kind(self._kind)]}: the tensor {leaf.name} has shape {leaf.shape}: a program of "
+        "several groups (TPUConfig.steps_per_program) needs its full shape."
       )
     return tf.convert_to_tensor(leaf)
 

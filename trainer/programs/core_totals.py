@@ -57,8 +57,8 @@ class CoreTotals:
   def _kept(self, index, tensor):
     if not tensor.shape.is_fully_defined():
       raise errors.SpecError(
-        f"host_call: the tensor {tensor.name} has shape {tensor.shape}: where several steps are "
-        "one program (TPUConfig.steps_per_program), its shape must be known."
+        f"host_call: the tensor {tensor.name} has shape {tensor.shape}: a program of several steps "
+        "(TPUConfig.steps_per_program) needs its full shape."
       )
     variable = self._store.scratch(f"{_SCOPE}/host_call_{index}", tensor.dtype, tensor.shape)
     variable.assign(tensor)

@@ -129,8 +129,8 @@ class Functionalized:
     if source := portable_operations.source_of_size(results):
       raise ImpureError(
         self.operations[source.name],
-        "has as many rows as the data say, and so has a result of the program: an array of a "
-        "device has a fixed size. Give tf.where its two other arguments, or multiply by the mask.",
+        "has a data-dependent number of rows, and so has a result of the program: arrays on a "
+        "device have a fixed size. Give tf.where its two other arguments, or multiply by the mask.",
       )
     return results
 
@@ -174,8 +174,7 @@ class Functionalized:
     if not any(isinstance(value, _Handle) for value in inputs):
       if any(tensor.dtype == tf.resource for tensor in operation.inputs):
         raise ImpureError(
-          operation,
-          "works with what the host alone has, such as a look-up table: do it in the input_fn.",
+          operation, "works with host-only objects, such as a look-up table: do it in the input_fn."
         )
       with tf.name_scope(f"{prefix}{operation.name}/"):
         replaced = portable_operations.replaced(operation, inputs)
@@ -217,8 +216,8 @@ class Functionalized:
     if drawn is None:
       raise ImpureError(
         operation,
-        "draws random numbers of a size or in a way for which an XLA device has none that follow "
-        "from the seed: take an operation of tf.random.stateless_... or a Keras layer.",
+        "draws random numbers of a size or kind without a seeded equivalent on an XLA device: take "
+        "an operation of tf.random.stateless_... or a Keras layer.",
       )
     return drawn
 

@@ -26,7 +26,7 @@ _SUGGESTIONS = {
     "strings stay on the host: turn them into numbers in the input_fn."
   ),
   r"Iterator\w*|\w*Dataset\w*": (
-    "a dataset cannot be read inside model_fn: return it from the input_fn."
+    "model_fn cannot read a dataset: return the dataset from the input_fn."
   ),
   r"CropAndResize\w*": "crop in the input_fn, or take a slice and resize it with tf.image.resize.",
   r"Ragged\w*|Sparse(?!Softmax)\w*": (
@@ -39,22 +39,22 @@ _SUGGESTIONS = {
 # XLA's message → Octet's message, the operation if XLA names none, and the remedy; "" for
 # _SUGGESTIONS.
 _KNOWN = (
-  (r"No registered '(\w+)' OpKernel", "{} cannot be compiled", "", ""),
+  (r"No registered '(\w+)' OpKernel", "{} does not compile", "", ""),
   (
     r"Input \d+ to node `[^`]+` with op (\w+) must be a compile-time constant",
     "The shape that {} asks for depends on the data",
     "",
-    "shapes must be known when the program is compiled: pad to a fixed size and mask",
+    "XLA needs all shapes when it compiles: pad to a fixed size and mask",
   ),
   (
     r"fixed tensor list size",
-    "The gradient of a loop without a known bound cannot be compiled",
+    "XLA cannot compile the gradient of a loop without a known bound",
     "While",
     "give tf.while_loop maximum_iterations",
   ),
   (
     r"Only support static input shape",
-    "An input of the step has a shape that is not known",
+    "An input of the step has an unknown shape",
     "",
     "batch with drop_remainder=True",
   ),
@@ -151,7 +151,7 @@ def lower_error(
   said = (
     re.sub(r"^Failed getting HLO text: '", "", text)
     .split("\n\nStack trace")[0]
-    .split("\nThe op is created at")[0]
+    .split("\nThis line creates the op:")[0]
   )
   return LowerError(f"XLA cannot compile the step: {said[:1000]}", file, line)
 

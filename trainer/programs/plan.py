@@ -143,7 +143,7 @@ class Planner:
       raise errors.SettingError(
         f"TPUConfig.steps_per_program is {wanted}: the input of so many steps takes "
         f"{size(wanted * step_bytes)} on each core, and TPUConfig.stacked_input_bytes allows "
-        f"{size(self.config.tpu_config.stacked_input_bytes)}, which is {fitting} steps."
+        f"{size(self.config.tpu_config.stacked_input_bytes)}, or {fitting} steps."
       )
     return wanted
 

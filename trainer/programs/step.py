@@ -305,6 +305,6 @@ def _check_host_tensors(host_call):
   for tensor in tf.nest.flatten(host_call[1]) if host_call else ():
     if tensor.shape.rank == 0:
       raise errors.SpecError(
-        f"host_call: the tensor {tensor.name} is a scalar; it needs an axis "
-        "to be concatenated along: tf.reshape(tensor, [1])."
+        f"host_call: the tensor {tensor.name} is a scalar; Octet concatenates along an axis: "
+        "tf.reshape(tensor, [1])."
       )

@@ -79,9 +79,8 @@ def _message(name, mode, element, error):
   if isinstance(error, tf.errors.OperatorNotAllowedInGraphError):
     # TensorFlow's own advice is for programs that decorate functions themselves.
     said = (
-      "Python's if, while, for, and, or and not cannot ask for the value of a tensor, which is not "
-      "known while the step is traced: use tf.where, tf.cond, tf.while_loop, or tf.logical_and and "
-      "the like"
+      "Python's if, while, for, and, or and not need the value of a tensor, and tracing has no "
+      "values: use tf.where, tf.cond, tf.while_loop, or tf.logical_and and the like"
     )
   return f"model_fn {name} failed in mode {mode!r}{_where(error)}, given {shapes}: {said}"
 

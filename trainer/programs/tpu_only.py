@@ -26,6 +26,6 @@ def check(function: Any, model_name: str) -> None:
       where = user_frames.where(graph_operations.frames_of(operation))
       raise errors.ModelFnError(
         f"model_fn {model_name}: xla.replica_id(){where} works on XLA devices alone and ends the "
-        "process elsewhere: take tf.distribute.get_replica_context().replica_id_in_sync_group, "
-        "which works on every device."
+        "process elsewhere: take tf.distribute.get_replica_context().replica_id_in_sync_group. It "
+        "works on every device."
       )

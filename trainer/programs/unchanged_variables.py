@@ -30,8 +30,8 @@ def warn_if_unchanged(store: variable_store.VariableStore, train_op: Any, model_
   text = (
     f"model_fn {model_name}: the train_op{_where(train_op)} changes none of the {len(names)} "
     f"trainable variables ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''}): the "
-    "training will leave the model as it is. Give train_op=trainer.minimize(optimizer, loss), or "
-    "freeze them with trainable=False if that is meant."
+    "training will not change the model. Give train_op=trainer.minimize(optimizer, loss), or "
+    "freeze them on purpose with trainable=False."
   )
   notices.warn_once(text)
 

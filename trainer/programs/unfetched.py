@@ -38,15 +38,15 @@ def warn(made: fetched_operations.Made, fetched: Any, model_name: str) -> None:
     where = user_frames.where(frames)
     if made.runs_only_fetched:
       text = (
-        f"model_fn {model_name}: a Keras layer{where} changes variables when it is called, and "
-        "nothing fetches that: they stay as they are, as in TensorFlow 2.15. To change them, let "
-        "train_op depend on layer.updates."
+        f"model_fn {model_name}: a call of a Keras layer{where} assigns variables, and nothing "
+        "fetches the assignment: they keep their values, as in TensorFlow 2.15. To change them, "
+        "let train_op depend on layer.updates."
       )
     else:
       text = (
         f"model_fn {model_name}: an assignment{where} runs in each step, and nothing fetches it: "
-        "train_op, loss and metrics do without it. Take it out, or add it to train_op by tf.group "
-        "if it is meant."
+        "train_op, loss and metrics do without it. Take it out, or add it to train_op by "
+        "tf.group."
       )
     notices.warn_once(text)
 

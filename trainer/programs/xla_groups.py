@@ -52,7 +52,7 @@ class GroupStackReader(stacks.GroupStackReader):
     if any(rows != own for rows in self._exchange(own)):
       raise errors.InputError(
         "An input_fn gives other batches on other hosts. In evaluation and prediction each host "
-        "makes the batches of the whole set: they must not depend on the host."
+        "makes the batches of the whole set: the batches must not depend on the host."
       )
     return stack
 

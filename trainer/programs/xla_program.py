@@ -180,8 +180,8 @@ def check_dtypes(kind: Kind, element_spec: Any) -> None:
   for path, leaf in elements.named_leaves(element_spec):
     if leaf.dtype in (tf.string, tf.variant, tf.resource):
       raise errors.InputError(
-        f"{path} ({kind}) has dtype {leaf.dtype.name}, which an XLA device does not have: turn it "
-        "into numbers in the input_fn."
+        f"{path} ({kind}) has dtype {leaf.dtype.name}, and an XLA device has no such dtype: turn "
+        "it into numbers in the input_fn."
       )
 
 

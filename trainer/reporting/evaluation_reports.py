@@ -119,4 +119,4 @@ def observed(model_dir: str, evaluation: str, step: int) -> dict[str, np.ndarray
     with np.load(io.BytesIO(path.read_bytes())) as arrays:
       return dict(arrays)
   except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-    raise errors.FileDamagedError(f"{path} cannot be read ({error}): evaluate again.") from error
+    raise errors.FileDamagedError(f"Cannot read {path} ({error}): evaluate again.") from error

@@ -151,7 +151,7 @@ def _locked(directory):
       lock = stack.enter_context(open(path, "ab"))
     except OSError as error:
       raise errors.OutputError(
-        f"{path} (in --model_dir) cannot be written: {files.reason(error)}."
+        f"Cannot write {path} (in --model_dir): {files.reason(error)}."
       ) from error
     yield file_locks.lock(lock)
 
@@ -165,5 +165,5 @@ def _add(path, evaluation, step, metrics):
 
 def _read(path):
   return (
-    json_form.read(path, _FORM, "remove it; the best checkpoints so far are then unknown") or {}
+    json_form.read(path, _FORM, "remove it; the record of the best checkpoints is then lost") or {}
   )

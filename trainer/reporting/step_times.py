@@ -108,7 +108,7 @@ def table(times: StepTimes, first: int, last: int) -> str:
     line(
       "device",
       times.device,
-      "of which operations on the CPU, all threads together:"
+      "operations on the CPU, all threads together:"
       if times.operations
       else "the steps themselves",
     ),

@@ -146,8 +146,8 @@ def _tell(tag):
   tag = graph_collections.OUTER_SCOPES.sub("", tag, count=1)
   if getattr(_collecting, "scalars", None) is not None:
     notices.warn_once(
-      f"The summary {tag!r} is not written: inside a model_fn, only scalars are. A host_call "
-      "writes images, histograms and texts, see docs/follow_a_run.md."
+      f"Octet does not write the summary {tag!r}: inside a model_fn it writes only scalars. A "
+      "host_call writes images, histograms and texts, see docs/follow_a_run.md."
     )
 
 
@@ -228,8 +228,8 @@ def _wait_for_a_new_second(directory):
   ahead = max(begun, default=0) - time.time()
   if ahead > _CLOCKS_DIFFER_SECONDS:
     logging.warning(
-      "TensorBoard will show %s in a wrong order: it has a file of a time that comes in %.0f s. "
-      "Was the machine's clock set back? metrics.jsonl has the right order.",
+      "TensorBoard will show %s in a wrong order: a file there has a time %.0f s ahead. Was the "
+      "machine's clock set back? metrics.jsonl has the right order.",
       directory,
       ahead,
     )

@@ -56,7 +56,7 @@ def _git(folder: str, *words: str) -> str | None:
     return None
   except subprocess.TimeoutExpired:
     logging.warning(
-      "git has not answered within %.0f s: environment.json does not tell the commit.", _SECONDS
+      "git has not answered within %.0f s: environment.json lacks the commit.", _SECONDS
     )
     return None
   return done.stdout.decode(errors="replace") if done.returncode == 0 else None

@@ -40,7 +40,7 @@ async def read(request: Any, limits: Limits) -> bytes:
   encoding = request.headers.get("content-encoding", "identity").strip().lower()
   if encoding not in ("identity", "gzip", "x-gzip"):
     raise refusals.EncodingError(
-      f"Content-Encoding is {encoding[:50]!r}: expected gzip, or a body as it is."
+      f"Content-Encoding is {encoding[:50]!r}: expected gzip, or no encoding."
     )
   try:
     async with asyncio.timeout(limits.read_secs or None):
@@ -78,7 +78,7 @@ def _inflated(body, most):
   except zlib.error as error:
     raise errors.InputError(f"The body is no gzip: {error}.") from error
   if len(inflated) > most:
-    raise _too_large(most, " when it is inflated")
+    raise _too_large(most, " after gzip")
   if not inflater.eof:
     raise errors.InputError("The body is no whole gzip: its end is missing.")
   if inflater.unused_data:

@@ -77,8 +77,7 @@ class Catalogue:
     found = {each.loaded.version: each for each in map(_found, self._of(name))}
     if version not in found:
       raise refusals.NotFoundError(
-        f"Version {version[:50]} is not loaded; {', '.join(found)} "
-        f"{'is' if len(found) == 1 else 'are'}."
+        f"The server has not loaded version {version[:50]}; it has {', '.join(found)}."
       )
     return found[version]
 

@@ -9,5 +9,7 @@ ENGINE = flags.DEFINE_string(
   "installed one.",
 )
 PRECISION = flags.DEFINE_string(
-  "precision", "float32", "What the engine computes in; bfloat16 with --engine=openvino alone."
+  "precision",
+  "float32",
+  "The number type of the engine's arithmetic; bfloat16 with --engine=openvino alone.",
 )

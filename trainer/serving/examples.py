@@ -80,15 +80,15 @@ def image_feature(loaded: LoadedModel) -> str:
     return next(iter(loaded.decoders))
   decodes = ", ".join(loaded.decoders) or "nothing"
   raise errors.SettingError(
-    f"--input has images, and the model takes {', '.join(sorted(loaded.inputs))}, of which it "
-    f"decodes {decodes}. Give JSON lines or TFRecords with all features; or export again with an "
-    "input_fn that says how it decodes (trainer.mark_decodable)."
+    f"--input has images, and the model takes {', '.join(sorted(loaded.inputs))}; it decodes "
+    f"{decodes}. Give JSON lines or TFRecords with all features; or export again with an input_fn "
+    "that names its decoder (trainer.mark_decodable)."
   )
 
 
 def _listed(pattern):
   if pattern == "-":
-    raise errors.SettingError("--input=- is standard input, and takes no other --input beside it.")
+    raise errors.SettingError("--input=- is standard input, and excludes any other --input.")
   if storage.isdir(pattern):
     found = sorted(
       os.path.join(folder, name)
@@ -121,8 +121,8 @@ def _of_file(path, loaded, feature):
   return [
     Example(
       path,
-      error=f"it is not known what this is: expected {', '.join((*IMAGES, *LINES, PARQUET))}, or a "
-      'name with "tfrecord" in it',
+      error=f"unknown kind of file: expected {', '.join((*IMAGES, *LINES, PARQUET))}, or a name "
+      'with "tfrecord" in it',
     )
   ]
 
@@ -138,7 +138,7 @@ def _from_records(path):
     except StopIteration:
       return
     except tf.errors.OpError as error:  # a damaged length hides where the next record begins
-      yield Example(name, error=f"damaged, and what follows in this file is lost: {error.message}")
+      yield Example(name, error=f"damaged; the rest of this file is lost: {error.message}")
       return
     yield Example(name, record=record)
     number += 1
@@ -159,7 +159,7 @@ def _from_file_of_lines(path, ending, loaded):
       for row in reader:
         yield _of_row(f"{path}, line {reader.line_num}", row, folder, loaded)
   except (tf.errors.OpError, UnicodeDecodeError, csv.Error) as error:
-    yield Example(path, error=f"it cannot be read: {error}")
+    yield Example(path, error=f"unreadable: {error}")
 
 
 def _from_parquet(path, loaded):
@@ -175,7 +175,7 @@ def _from_parquet(path, loaded):
           number += 1
           yield _of_object(f"{path}, row {number}", row, folder, loaded)
   except (tf.errors.OpError, pyarrow.ArrowException, OSError) as error:
-    yield Example(path, error=f"it cannot be read: {errors.first_line(error)}")
+    yield Example(path, error=f"unreadable: {errors.first_line(error)}")
 
 
 def _from_lines(lines, source, folder, loaded):
@@ -225,7 +225,7 @@ def _of_row(name, row, folder, loaded):
         try:
           found[feature] = json_form.parse(row[feature], object)
         except (errors.FileDamagedError, TypeError):
-          return Example(name, error=f"{feature!r} is {row[feature]!r}, which is no number or list")
+          return Example(name, error=f"{feature!r} is {row[feature]!r}; expected a number or list")
       continue
     columns = []
     while f"{feature}_{len(columns)}" in row:
@@ -234,5 +234,5 @@ def _of_row(name, row, folder, loaded):
       try:
         found[feature] = [float(value) for value in columns]
       except (ValueError, TypeError):
-        return Example(name, error=f"a column of {feature!r} has something else than a number")
+        return Example(name, error=f"a column of {feature!r} has another value than a number")
   return _of_object(name, found, folder, loaded)

@@ -118,7 +118,7 @@ def _values(example, loaded):
     try:
       values[name] = storage.read(path, "rb")
     except tf.errors.OpError as error:
-      raise errors.InputError(f"{path} cannot be read: {error.message}") from error
+      raise errors.InputError(f"Cannot read {path}: {error.message}") from error
   return values
 
 

@@ -100,7 +100,7 @@ class LoadedModel:
       return self.decoders[feature](tf.constant(encoded, tf.string, [len(encoded)])).numpy()
     except tf.errors.OpError as error:
       what = re.sub(r"\{\{function_node [^}]*\}\}|\[\[.*|\[Op:.*", "", error.message, flags=re.S)
-      raise errors.InputError(f"It cannot be decoded: {arrays.shorten(what.strip())}") from error
+      raise errors.InputError(f"The decoder fails: {arrays.shorten(what.strip())}") from error
 
   def check(self, features: Mapping[str, Any], signature: str = DEFAULT) -> dict[str, np.ndarray]:
     """Converts features to arrays of the signature's types and shapes.

@@ -51,7 +51,7 @@ class Measurements:
     )
     self._reload_failures = prometheus.Counter(
       "octet_reload_failures",
-      "Newer exports that could not be loaded.",
+      "Newer exports that the server could not load.",
       ["model"],
       registry=registry,
     )

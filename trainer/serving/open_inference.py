@@ -98,8 +98,8 @@ def _split(body, json_size):
   is_number = json_size.isascii() and json_size.isdigit() and len(json_size) < 20
   if not is_number or int(json_size) > len(body):
     raise errors.InputError(
-      f"{JSON_SIZE} is {json_size[:50]!r}: expected the bytes of the JSON, at most those of the "
-      f"body, {len(body)}."
+      f"{JSON_SIZE} is {json_size[:50]!r}: expected the bytes of the JSON, at most the body's "
+      f"{len(body)}."
     )
   return body[: int(json_size)], memoryview(body)[int(json_size) :]
 

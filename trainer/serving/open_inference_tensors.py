@@ -163,8 +163,8 @@ def write(name: str, array: np.ndarray, is_binary: bool) -> tuple[dict[str, Any]
   datatype = "BYTES" if is_bytes else _DATATYPES.get(array.dtype.name)
   if datatype is None:
     raise errors.InputError(
-      f"The output {name!r} is {array.dtype.name}, for which the protocol has no datatype. "
-      'Name the other outputs in "outputs".'
+      f"The output {name!r} is {array.dtype.name}; the protocol has no datatype for it. Name the "
+      'other outputs in "outputs".'
     )
   tensor: dict[str, Any] = {"name": name, "shape": list(array.shape), "datatype": datatype}
   if not is_binary:

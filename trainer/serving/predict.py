@@ -79,7 +79,7 @@ def predict(
   if failed:
     logging.log(
       logging.WARNING if keep_going else logging.ERROR,
-      "%d of %d examples could not be used; each has an entry with its error.%s",
+      "%d of %d examples failed; each has an entry with its error.%s",
       failed,
       done,
       "" if keep_going else " --keep_going accepts that.",

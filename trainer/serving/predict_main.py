@@ -13,25 +13,25 @@ from absl import flags
 from trainer.serving import engine_flags
 
 _EXPORT = flags.DEFINE_string(
-  "export", None, "A SavedModel's folder, or a folder of exports, which stands for its newest."
+  "export", None, "A SavedModel's folder, or a folder of exports, to use its newest."
 )
 _INPUT = flags.DEFINE_multi_string(
   "input",
   [],
   "Files: images, folders of images, TFRecords, .csv, .tsv, .jsonl; a glob, or - for lines on "
-  "standard input. May be given several times.",
+  "standard input. Repeat the flag for several.",
 )
 _OUTPUT = flags.DEFINE_string(
   "output",
   "-",
   "A file .jsonl, .csv or .png (a contact sheet); - for JSON lines on standard output.",
 )
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 128, "Examples of a call.", lower_bound=1)
+_BATCH_SIZE = flags.DEFINE_integer(
+  "batch_size", 128, "The most examples in a call of the model.", lower_bound=1
+)
 flags.adopt_module_key_flags(engine_flags)
 _KEEP_GOING = flags.DEFINE_bool(
-  "keep_going",
-  False,
-  "Exit with 0 although some examples cannot be used; each has an entry with its error.",
+  "keep_going", False, "Exit with 0 although some examples fail; each has an entry with its error."
 )
 
 

@@ -43,8 +43,8 @@ def newest_export(path: str) -> str:
     listed = storage.listdir(path) if is_folder else []
     below = sorted(name.rstrip("/") for name in listed if not name.startswith("."))
     raise errors.InputError(
-      f"There is no export in {path}: expected a SavedModel, or a folder of SavedModels that are "
-      f"named by numbers; it has {', '.join(below[:5]) or 'nothing'}."
+      f"There is no export in {path}: expected a SavedModel, or a folder of SavedModels with "
+      f"numbers as names; it has {', '.join(below[:5]) or 'nothing'}."
     )
   return newest
 

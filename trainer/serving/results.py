@@ -44,8 +44,8 @@ def check_path(path: str, loaded: LoadedModel) -> None:
     classes = loaded.outputs.get("class")
     if classes is None or len(classes["shape"]) != 1 or not loaded.decoders:
       raise errors.SettingError(
-        f"--output={path} is a contact sheet, which needs a model of images that predicts a "
-        f'"class"; this one predicts {", ".join(loaded.outputs)}. Use .jsonl.'
+        f'--output={path} is a contact sheet, and needs a model of images that predicts a "class"; '
+        f"this model predicts {', '.join(loaded.outputs)}. Use .jsonl."
       )
 
 
@@ -81,7 +81,7 @@ def writer(path: str, loaded: LoadedModel) -> Iterator[Add]:
   except (tf.errors.OpError, OSError) as error:
     if isinstance(error, errors.OctetError):
       raise
-    raise errors.OutputError(f"{path} (--output) cannot be written: {error}") from error
+    raise errors.OutputError(f"Cannot write {path} (--output): {error}") from error
 
 
 def entries(

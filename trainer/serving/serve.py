@@ -141,5 +141,7 @@ def _bind(host, port):
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(address)
   except OSError as error:
-    raise errors.SettingError(f"--host={host} --port={port} cannot be had: {error}.") from error
+    raise errors.SettingError(
+      f"--host={host} --port={port}: cannot listen there: {error}."
+    ) from error
   return listening

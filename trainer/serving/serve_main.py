@@ -13,19 +13,19 @@ from absl import flags
 from trainer.serving import engine_flags
 
 _EXPORT_BASE = flags.DEFINE_string(
-  "export_base", None, "A folder of exports, whose newest is served; or one SavedModel."
+  "export_base", None, "A folder of exports, to serve its newest; or one SavedModel."
 )
 _NAME = flags.DEFINE_string("name", "model", "The model's name in the paths.")
 _MODELS = flags.DEFINE_multi_string(
   "model",
   [],
-  "NAME=DIR, in place of --name and --export_base. Give it several times to serve several models.",
+  "NAME=DIR, instead of --name and --export_base. Repeat the flag to serve several models.",
 )
 _VERSION_LABELS = flags.DEFINE_multi_string(
   "version_label",
   [],
   "NAME/LABEL=VERSION serves this version beside the newest one, under "
-  "/v1/models/NAME/labels/LABEL. May be given several times.",
+  "/v1/models/NAME/labels/LABEL. Repeat the flag for several.",
 )
 _HOST = flags.DEFINE_string(
   "host", "127.0.0.1", "The address to listen at; 0.0.0.0 for all networks of this machine."
@@ -54,7 +54,7 @@ _READ_SECS = flags.DEFINE_float(
   lower_bound=0.0,
 )
 _MAX_CONNECTIONS = flags.DEFINE_integer(
-  "max_connections", 4096, "Open connections beyond which requests get 503.", lower_bound=1
+  "max_connections", 4096, "The most open connections; further requests get 503.", lower_bound=1
 )
 _ACCESS_LOG = flags.DEFINE_bool(
   "access_log", False, "Log each request: method, path, status, milliseconds, bytes, id."

@@ -73,7 +73,7 @@ class Service:
       if str(error) != self._failed:
         self._failed = str(error)
         self.measurements.add_reload_failure(self.name)
-        logging.error("A newer export cannot be used; the former one stays. %s", error)
+        logging.error("The server cannot use a newer export and keeps the former one. %s", error)
 
   async def run(self, read: calls.Read, body: bytes, loaded: LoadedModel) -> calls.Answer:
     """Answers a request.

@@ -47,8 +47,8 @@ class BatchSizes:
       given, per_core = self.given(kind)
       if given is not None and per_core is not None:
         raise errors.SettingError(
-          f"{kind}_batch_size ({given}, of all cores together) and {kind}_per_core_batch_size "
-          f"({per_core}) are both set: set one of them."
+          f"Set either {kind}_batch_size ({given}, of all cores together) or "
+          f"{kind}_per_core_batch_size ({per_core}), not both."
         )
     for name in SETTINGS:
       setting_types.check(getattr(self, name), setting_types.Count | None, name)

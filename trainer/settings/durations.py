@@ -178,7 +178,7 @@ class TrainingLength:
   def _known(self, value, duration, name, what, gin_name, argument):
     if value is None:
       raise errors.SettingError(
-        f"{name} is {duration!r}, and {what} is not known: set {gin_name} "
-        f"(without gin: {argument})."
+        f"{name} is {duration!r}, and Octet does not know {what}: set {gin_name} (without gin: "
+        f"{argument})."
       )
     return value

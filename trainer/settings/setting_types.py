@@ -75,7 +75,7 @@ Positive = Annotated[float, Rule("a number greater than 0", lambda value: value 
 NotNegative = Annotated[float, Rule("a number of at least 0", lambda value: value >= 0)]
 MinOrMax = Annotated[str, one_of("min", "max")]
 InnerPath = Annotated[
-  str, Rule("a name, or a relative path that does not leave its folder", _is_inner_path)
+  str, Rule("a name, or a relative path that stays in its folder", _is_inner_path)
 ]
 # Path in an export's assets.extra → the file that is copied there.
 Assets = Mapping[InnerPath, str | os.PathLike]

@@ -42,7 +42,6 @@ def _check(statement, scopes):
   for scope in statement.scope.split("/") if statement.scope and statement.arg_name else ():
     if scope not in scopes:
       raise errors.SettingError(
-        f"{statement.scope}/{statement.selector}.{statement.arg_name} is set, and no reference in "
-        f"the experiment has the scope {scope}."
-        f"{files.did_you_mean(scope, scopes)}"
+        f"{statement.scope}/{statement.selector}.{statement.arg_name} has no effect: no reference "
+        f"in the experiment has the scope {scope}.{files.did_you_mean(scope, scopes)}"
       )

@@ -105,7 +105,7 @@ class Engine:
     for slot, run in list(self._running.items()):
       if run.follow():
         logging.info(
-          "%s is ended early: sweep.pruner = %r judges its evaluations by those of the others",
+          "%s ends early: sweep.pruner = %r finds its evaluations worse than the other trials'",
           run.name,
           run.settings.pruner,
         )
@@ -140,7 +140,7 @@ class Engine:
     state, values = run.outcome(code)
     self._last_claim = float("-inf")  # the slot is free: claim a trial at once
     if state == "interrupted":  # somebody else sent the trial a signal
-      logging.info("%s was interrupted, and goes on", run.name)
+      logging.info("%s was interrupted; it resumes", run.name)
       self.study.leases.release(run.number)
       return
     if state == "again":  # the same parameters with the next seed
@@ -180,7 +180,7 @@ class Engine:
     for slot, run in list(self._running.items()):
       if run.number not in kept:
         logging.warning(
-          "%s was taken by another process, which did not hear of this one.", run.name
+          "Another process took %s over, and got no sign of life from this one.", run.name
         )
         self.starter.signal(run.name, signal.SIGKILL)
         del self._running[slot]

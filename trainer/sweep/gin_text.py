@@ -23,8 +23,8 @@ def text(value: Any) -> str:
   written = config_text.value_text(value)
   if written is None:
     raise errors.SettingError(
-      f"Gin has no literal for {value!r}: a value of a sweep is a number, "
-      "string, bool, None, @reference, or lists of these."
+      f"Gin has no literal for {value!r}: a value of a sweep is a number, string, bool, None, "
+      "@reference, or a list of values."
     )
   return written
 

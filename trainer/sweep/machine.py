@@ -68,15 +68,15 @@ def slots(
   """
   if device == "tpu" and workers > 1:
     raise errors.SettingError(
-      f"--workers={workers}: a TPU is used by one process at a time; give --workers=1."
+      f"--workers={workers}: one process at a time uses a TPU; give --workers=1."
     )
   the_cores = cores() if the_cores is None else the_cores
   the_gpus = gpus() if the_gpus is None else the_gpus
   wanted = int(device.partition(":")[2] or 1) if device.startswith("gpu") else 0
   if wanted * workers > len(the_gpus):
     raise errors.SettingError(
-      f"--workers={workers} with --device={device} need {wanted * workers} GPUs; {len(the_gpus)} "
-      "were found. Give fewer --workers."
+      f"--workers={workers} with --device={device} need {wanted * workers} GPUs; this machine has "
+      f"{len(the_gpus)}. Give fewer --workers."
     )
   found = []
   for core_share, gpu_share in zip(

@@ -37,7 +37,7 @@ from trainer.sweep import (
 flags.adopt_module_key_flags(gin_flags)
 flags.adopt_module_key_flags(sweep_flags)
 _SWEEP_FILE = flags.DEFINE_string(
-  "sweep_file", None, "The gin file that says what varies, such as gin_configs/sweeps/digits.gin."
+  "sweep_file", None, "The gin file of the space or grid, such as gin_configs/sweeps/digits.gin."
 )
 _TRIALS = flags.DEFINE_integer(
   "trials", None, "How many trials. Default: 20, or all of a grid.", lower_bound=1
@@ -48,9 +48,7 @@ _WORKERS = flags.DEFINE_integer(
   "How many trials this process runs at a time, each on its share of the cores.",
   lower_bound=1,
 )
-_JOIN = flags.DEFINE_bool(
-  "join", False, "Work along with other processes on a sweep that is there."
-)
+_JOIN = flags.DEFINE_bool("join", False, "Work on an existing sweep, along with other processes.")
 _DRY_RUN = flags.DEFINE_bool(
   "dry_run", False, "Check everything, print the trials, run none, write nothing."
 )
@@ -61,13 +59,13 @@ _START = flags.DEFINE_enum(
   "start",
   "fork",
   ["fork", "spawn"],
-  "fork: trials start from a process that has TensorFlow imported; spawn: afresh.",
+  "fork: fork trials from a process with TensorFlow imported; spawn: start each anew.",
 )
 _LEASE_SECONDS = flags.DEFINE_float(
   "lease_seconds",
   60.0,
-  "After how long a silent process of another machine is taken for dead, "
-  "and its trials are taken up.",
+  "A process of another machine counts as dead after this many silent seconds, and others take its "
+  "trials.",
   lower_bound=1.0,
 )
 
@@ -119,8 +117,8 @@ def main(argv: list[str]) -> None:
   trials = study.Study.open(url, name, asked, definition, _JOIN.value, _LEASE_SECONDS.value)
   if not _JOIN.value and (others := trials.leases.other_pids()):
     raise errors.SettingError(
-      f"The sweep {name!r} is being run by process {others[0]} of this "
-      "machine; give --join to work along with it."
+      f"Process {others[0]} of this machine runs the sweep {name!r}; give --join to work along "
+      "with it."
     )
 
   # 4. Run the trials.
@@ -176,7 +174,7 @@ def _told_of_failures(trials, count, url):
     yield
   except engine.SweepInterrupted as stopped:
     logging.info(
-      "%s: %d of %d trials are not finished; the same command goes on.",
+      "%s: %d of %d trials have not finished; the same command resumes.",
       stopped,
       trials.count_unfinished(count),
       count,
@@ -184,8 +182,8 @@ def _told_of_failures(trials, count, url):
     sys.exit(preemption.EXIT_CODE if stopped.number == signal.SIGTERM else 130)
   except study.database_errors() as error:
     raise errors.OutputError(
-      f"The database {study.without_password(url)} cannot be used any more: "
-      f"{error.__cause__ or error} (--storage). The same command goes on."
+      f"The connection to the database {study.without_password(url)} is lost: "
+      f"{error.__cause__ or error} (--storage). The same command resumes."
     ) from error
 
 
@@ -233,9 +231,9 @@ def _show(found, sweep_dir, paths):
   found.print_table()
   if not found.best():
     if "complete" in found.counts():
-      raise SystemExit("No trial keeps sweep.constraints; the table says which each breaks.")
+      raise SystemExit("No trial keeps sweep.constraints; the table lists the violations of each.")
     raise SystemExit(
-      f"No trial came to its end: the log of each is in {sweep_dir}/trials/<number>/log.txt."
+      f"No trial finished: the log of each is in {sweep_dir}/trials/<number>/log.txt."
     )
   storage, name = sweep_flags.STORAGE.value, sweep_flags.STUDY.value
   shown = ["python", "-m", "trainer.sweep_report", f"--sweep_dir={sweep_flags.SWEEP_DIR.value}"]

@@ -160,7 +160,7 @@ def _require_gp():
   for package in ("torch", "scipy"):
     if importlib.util.find_spec(package) is None:
       raise errors.SettingError(
-        f"sweep.sampler = 'gp' needs the package {package}: pip install {package}. 'tpe' does "
+        f"sweep.sampler = 'gp' needs the package {package}: pip install {package}. 'tpe' works "
         "without it."
       )
 
@@ -191,7 +191,7 @@ def _make(kind, options, where, extra=None):
   unknown = [name for name in options if name not in known]
   if unknown:
     # With a seed of the user's, all trials would have the same parameters.
-    hint = " Its seed is made of sweep.seed." if unknown[0] == "seed" and extra else ""
+    hint = " Octet derives its seed from sweep.seed." if unknown[0] == "seed" and extra else ""
     raise errors.SettingError(
       f"{where} has {unknown[0]!r}; {kind.__name__} takes {', '.join(known) or 'none'}.{hint}"
     )

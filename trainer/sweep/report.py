@@ -318,7 +318,7 @@ class Report:
       for name in ("precision", "seed")
       if self.definition.get(name) not in (None, "float32")
     ]
-    note = f" It was run with {' '.join(flags)}." if flags else ""
+    note = f" Its flags were {' '.join(flags)}." if flags else ""
     includes = [f"include {gin_text.text(_findable(path))}" for path in self.definition["gin_file"]]
     bindings = [
       *self.definition["gin_bindings"],
@@ -347,9 +347,7 @@ def print_trials(
       print(f"  {binding}")
     print(f"  {command(number, own)}")
   if settings.sampler not in ("random", "grid"):
-    print(
-      f"{settings.sampler} learns from results: these are its trials for as long as there are none."
-    )
+    print(f"{settings.sampler} learns from results: these are its trials before any result.")
 
 
 def _dominates(one: list[float], other: list[float]) -> bool:
@@ -375,7 +373,7 @@ def _text(folder, name):
   except FileNotFoundError:
     raise
   except (OSError, UnicodeDecodeError) as error:
-    raise errors.OutputError(f"{path} cannot be read: {error} (--sweep_dir).") from error
+    raise errors.OutputError(f"Cannot read {path}: {error} (--sweep_dir).") from error
 
 
 def _findable(path):

@@ -146,14 +146,14 @@ def sweep(
     )
   if grid is not None and sampler not in (None, "grid"):
     raise errors.SettingError(
-      f"sweep.sampler = {sampler!r}: a sweep.grid is a list, of which nothing is sampled."
+      f"sweep.sampler = {sampler!r}: a sweep.grid has a fixed list of trials, and no sampler."
     )
   varied = _varied(space, grid, sampler)
   sampler = sampler or ("grid" if grid is not None else "tpe")
   optuna_parts.check(sampler, sampler_options or {}, pruner, pruner_options or {}, len(metrics))
   repeated = sorted(set(bindings or {}) & set(varied.keys))
   if repeated:
-    raise errors.SettingError(f"sweep.bindings sets {repeated[0]!r}, which the sweep varies.")
+    raise errors.SettingError(f"sweep.bindings sets {repeated[0]!r}, and the sweep varies it.")
   fixed = tuple(
     gin_text.binding(key, gin_text.text(value)) for key, value in (bindings or {}).items()
   )
@@ -191,7 +191,9 @@ def load(path: str | os.PathLike[str], modules: Sequence[str] | None = (trust.FO
     checks.check(places, gin_internals.configurable_of(sweep))
     dead = unused_bindings.find([_ROOT])
     if dead:
-      raise errors.SettingError(f"Set and never used: {unused_bindings.describe(dead[0], places)}")
+      raise errors.SettingError(
+        f"Bindings without effect: {unused_bindings.describe(dead[0], places)}"
+      )
     return sweep()
   finally:
     config.clear()

@@ -276,8 +276,8 @@ class Space:
     for key, distribution in self._distributions.items():
       if distribution.texts() is None:
         raise errors.SettingError(
-          f"sweep.sampler = 'grid' needs parameters that can be counted: make {key!r} a choice, "
-          "an int_uniform or quantized."
+          f"sweep.sampler = 'grid' needs countable parameters: make {key!r} a choice, an "
+          "int_uniform or quantized."
         )
     points: list[dict[str, str]] = [{}]
     for key in self._order:
@@ -323,8 +323,8 @@ class Space:
       if other not in self._distributions or other == key:
         near = files.did_you_mean(str(other), [name for name in self._distributions if name != key])
         raise errors.SettingError(
-          f"sweep.space[{key!r}]: `when` names {other!r}, which is no "
-          f"other parameter of the space.{near}"
+          f"sweep.space[{key!r}]: `when` names {other!r}; expected another parameter of the "
+          f"space.{near}"
         )
       found[other] = [
         gin_text.text(value) for value in (values if isinstance(values, list) else [values])
@@ -334,7 +334,7 @@ class Space:
       if never or possible is None:
         raise errors.SettingError(
           f"sweep.space[{key!r}]: `when` waits for {other!r} to be {(never or found[other])[0]}, "
-          "which it never is; its values are "
+          "and it never is; its values are "
           f"{', '.join(possible) if possible else 'not countable'}."
         )
     return found

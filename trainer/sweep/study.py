@@ -117,10 +117,10 @@ class Study:
         key for key in plain.keys() | before.keys() if plain.get(key) != before.get(key)
       )
       raise errors.SettingError(
-        f"The sweep {name!r} in {without_password(url)} was begun with another "
-        f"{', '.join(changed)}:\n{_difference(before, plain)}\n"
-        "A sweep that goes on must be the same; for another one, give another --sweep_dir (or "
-        "--study, with --storage)."
+        f"The sweep {name!r} in {without_password(url)} began with another {', '.join(changed)}:\n"
+        f"{_difference(before, plain)}\n"
+        "A resumed sweep must be the same; for another one, give another --sweep_dir (or --study, "
+        "with --storage)."
       )
     return cls(storage, name, settings, lease_seconds)
 
@@ -331,19 +331,19 @@ def _storage(url, read=False):
       return make()
   except ImportError as error:
     raise errors.SettingError(
-      f"--storage={without_password(url)} needs a Python package that is not "
-      f"installed: {error.__cause__ or error}."
+      f"--storage={without_password(url)} needs a missing Python package: "
+      f"{error.__cause__ or error}."
     ) from error
   except (*database_errors(), OSError, RuntimeError, TypeError) as error:
     cause = error.__cause__ or error
     reason = str(getattr(cause, "orig", None) or cause).strip().splitlines()
     if read:
       raise errors.SettingError(
-        f"There is no sweep in {without_password(url)} yet, or it cannot be read: "
-        f"{reason[0]} (--sweep_dir, --storage)."
+        f"There is no readable sweep in {without_password(url)} yet: {reason[0]} (--sweep_dir, "
+        "--storage)."
       ) from error
     raise errors.SettingError(
-      f"--storage={without_password(url)} cannot be used: "
+      f"--storage={without_password(url)}: cannot use it: "
       f"{reason[0] if reason else type(error).__name__}. Expected an address such as "
       "sqlite:///path/sweep.db or postgresql://user:password@host/database."
     ) from error

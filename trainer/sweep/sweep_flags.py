@@ -7,7 +7,7 @@ from absl import flags
 from trainer.sweep import study
 
 SWEEP_DIR = flags.DEFINE_string(
-  "sweep_dir", None, "The folder of the sweep. A sweep that is there goes on."
+  "sweep_dir", None, "The folder of the sweep. An existing sweep resumes."
 )
 STORAGE = flags.DEFINE_string(
   "storage",

@@ -141,8 +141,8 @@ class Run:
     known = self.trial.user_attrs.get("bindings")
     if known is None and os.path.exists(os.path.join(self.model_dir, "command.txt")):
       raise errors.SettingError(
-        f"{self.model_dir} has a trial of a sweep that the database does not know: move the "
-        "folder away, or give another --sweep_dir."
+        f"{self.model_dir} has a trial of a sweep that the database does not know: move the folder "
+        "away, or give another --sweep_dir."
       )
     if known is None:
       self.trial.set_user_attr("bindings", self.own_bindings)
@@ -228,7 +228,7 @@ class Run:
       return "interrupted", None
     if code:
       how = processes.how_it_ended(code)
-      self.trial.set_user_attr("error", f"It {how}. Its last lines:\n{self._last_lines()}")
+      self.trial.set_user_attr("error", f"The process {how}. Its last lines:\n{self._last_lines()}")
       return "fail", None
     self._check_metrics(lines, ended=True)
     values = {metric: _last(metric, lines) for metric in self.settings.judged}
@@ -274,9 +274,9 @@ class Run:
         }
       )
       raise MetricMissingError(
-        f"{self._setting(metric)}: {self.name} was evaluated and reports no such metric. It "
-        f"reports: {', '.join(found) or 'nothing'}. Mend the "
-        "sweep file and give another --sweep_dir."
+        f"{self._setting(metric)}: the evaluation of {self.name} reports no such metric. It "
+        f"reports {', '.join(found) or 'nothing'}. Mend the sweep file and give another "
+        "--sweep_dir."
       )
 
   def _setting(self, metric):

@@ -210,7 +210,7 @@ def _start(request, how, module):
   """Starts a trial; returns its process ID."""
   forked = how == "fork"
   if forked and (reason := _why_not_fork()):
-    print(f"{request['name']} is started afresh: {reason}", flush=True)
+    print(f"Starting {request['name']} in a new process: {reason}", flush=True)
     forked = False
   own = os.getpid()
   # Otherwise the child has a copy of the text in the buffers and writes it a second time.

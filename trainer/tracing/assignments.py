@@ -117,8 +117,8 @@ def _create_operation(original, graph, kind, inputs, *args, **kwargs):
   if _INDISPENSABLE.fullmatch(kind):
     raise errors.ModelFnError(
       f"The operation {kind} changes a variable. In this mode no variable may change, and the "
-      "operation's output cannot be computed without the change: create it in training only "
-      "(if mode == ModeKeys.TRAIN)."
+      "operation has no output without the change: create it in training only (if mode == "
+      "ModeKeys.TRAIN)."
     )
   made = tf.no_op()
   if not hasattr(graph, _LEFT_OUT):

@@ -86,9 +86,9 @@ def _evaluate(tensor, name, seed):
       return v1.wrap_function(copy_and_compute, [])().numpy()
   except tensorflow_internals.UnliftableError as error:
     raise errors.ModelFnError(
-      f"The initial value of the variable {name} is a tensor that is computed from the step's "
-      "input, from a variable or from keras.random. None of these is known when the variable is "
-      "created: pass a function without arguments, as in tf.Variable(lambda: 2 * other)."
+      f"The initial value of the variable {name} is a tensor of the step's input, of a variable or "
+      "of keras.random. TensorFlow has no value for it when it creates the variable: pass a "
+      "function without arguments, as in tf.Variable(lambda: 2 * other)."
     ) from error
 
 

@@ -39,9 +39,10 @@ _watch = ContextVar("watch over variables that are used", default=None)
 _SHOWN = 6  # of what was found
 
 _WAYS_OUT = (
-  "Nothing here would train, save or restore them. Make them inside of the model_fn: it is called "
-  "anew in every mode and for every core, and gets the same variables each time. For a Keras "
-  "model, hand over the function that builds it: trainer.model_fn_from_keras(build_model, ...)."
+  "Nothing here would train, save or restore them. Make them inside of the model_fn: Octet calls "
+  "it anew in every mode and for every core, and hands it the same variables each time. For a "
+  "Keras model, hand over the function that builds it: trainer.model_fn_from_keras(build_model, "
+  "...)."
 )
 
 
@@ -109,7 +110,7 @@ class Watch:
     shown = list(lines)[:_SHOWN]
     if len(lines) > _SHOWN:
       shown.append(f"  and {len(lines) - _SHOWN} more")
-    text = "\n".join([f"{name} uses what was made outside of it:", *shown, _WAYS_OUT])
+    text = "\n".join([f"{name} uses objects made outside of it:", *shown, _WAYS_OUT])
     raise errors.ModelFnError(text) from cause
 
   def _name_of(self, handle):

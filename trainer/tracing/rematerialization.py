@@ -89,8 +89,8 @@ def _as_now() -> Callable[[], Any]:
       if _DRAWS.fullmatch(operation.type):
         raise errors.ModelFnError(
           f"The operation {operation.type} ({operation.name}) is inside of tf.recompute_grad or "
-          "keras.RematScope, and draws other numbers when it is computed again: draw them outside, "
-          "or use Keras's layers, keras.random or tf.random.stateless_*."
+          "keras.RematScope, and would draw other numbers when TensorFlow repeats it: draw them "
+          "outside, or use Keras's layers, keras.random or tf.random.stateless_*."
         )
 
   return again

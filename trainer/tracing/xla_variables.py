@@ -66,8 +66,8 @@ class XlaVariables:
       # Programs that differ would wait for each other for ever.
       self._compare_hosts(
         source.digest,
-        f"The program of {kind} is another one on other hosts: what a model_fn builds must not "
-        "depend on the host, such as on its name, its files, or the order of a set.",
+        f"The program of {kind} is another one on other hosts: a model_fn must not build anything "
+        "that depends on the host, such as on its name, its files, or the order of a set.",
       )
     return self._compiler.compile(source, kind)
 
@@ -212,8 +212,8 @@ def argument(store: Any, handle: tf.Tensor, spec: tf.TensorSpec) -> pjrt_program
       name = _name(store, variable)
       return pjrt_program.Argument(name, tuple(spec.shape.as_list()), spec.dtype.name, role)
   raise errors.ModelFnError(
-    "A step uses a variable that the model_fn did not make: an XLA device has those of the "
-    "model_fn alone."
+    "A step uses a variable from outside of the model_fn: an XLA device has the model_fn's "
+    "variables alone."
   )
 
 

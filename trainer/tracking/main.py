@@ -13,7 +13,7 @@ from trainer import errors
 from trainer.tracking import later, trackers
 
 _TRACKING_URI = flags.DEFINE_string(
-  "tracking_uri", "", "MLflow's address. Default: that of the training."
+  "tracking_uri", "", "MLflow's address. Default: the training's."
 )
 
 
@@ -29,14 +29,12 @@ def main(argv: list[str]) -> None:
   """
   model_dirs = argv[1:]
   if not model_dirs:
-    raise errors.SettingError(
-      "No folder of a run is given. Try: python -m trainer.tracking out/digits"
-    )
+    raise errors.SettingError("No folder of a run. Try: python -m trainer.tracking out/digits")
   for model_dir in model_dirs:
     try:
       print(f"{model_dir}: {later.send(model_dir, _TRACKING_URI.value)} has all.")
     except trackers.UnreachableError as error:
       raise errors.OutputError(
-        f"{model_dir} is not sent: {error} (--tracking_uri, MLFLOW_TRACKING_URI, and for access "
+        f"Cannot send {model_dir}: {error} (--tracking_uri, MLFLOW_TRACKING_URI, and for access "
         "MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN)."
       ) from error

@@ -132,7 +132,7 @@ class MlflowRun:
         self._send([metric])
       except trackers.RefusedError as error:
         if metric.key not in self._refused:
-          logging.warning("MLflow refuses the metric %r, which it lacks: %s.", metric.key, error)
+          logging.warning("MLflow refuses the metric %r, and lacks it: %s.", metric.key, error)
         self._refused.add(metric.key)
 
   def set_parameters(self, parameters: Mapping[str, str]) -> None:
@@ -195,7 +195,7 @@ class MlflowRun:
     )
     if not found and self.record.run:
       logging.warning(
-        "%s has no run %s, which %s names: a new run begins, with all of metrics.jsonl.",
+        "%s has no run %s (named in %s): a new run begins, with all of metrics.jsonl.",
         self.name,
         self.record.run,
         self.record.path,

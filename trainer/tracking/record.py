@@ -59,5 +59,5 @@ def read(model_dir: str, tracker: str) -> Record | None:
     FileDamagedError: the file is damaged.
   """
   file = path(model_dir, tracker)
-  known = json_form.read(file, _FORM, "remove it, and the run becomes a new one there")
+  known = json_form.read(file, _FORM, "remove it; the next start makes a new run there")
   return None if known is None else Record(file, **known)

@@ -125,9 +125,8 @@ class Sender:
       if not self._is_silent:
         self._is_silent = True
         logging.warning(
-          "%s does not take what is sent: %s. The training goes on. What is missing there is sent "
-          "when it answers again, at the next start of this training, or by: "
-          "python -m trainer.tracking %s",
+          "%s does not take the run's data: %s. The training goes on. The next start of this "
+          "training sends the rest, or: python -m trainer.tracking %s",
           self._tracker.name,
           errors.first_line(error),
           self._model_dir,

@@ -56,5 +56,5 @@ def finish(
     parent.close(trackers.FINISHED)
   except trackers.UnreachableError as error:
     logging.warning(
-      "%s does not have what came of the sweep: %s. The same command sends it.", parent.name, error
+      "%s does not have the sweep's results: %s. The same command sends them.", parent.name, error
     )

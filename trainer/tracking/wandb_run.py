@@ -79,7 +79,7 @@ class WandbRun:
       self._run = wandb.init(mode=self._mode or None, **settings)
     except (wandb.errors.Error, OSError) as error:  # no server, no access
       logging.warning(
-        "%s does not take the run: %s. It is kept in %s; `wandb sync` sends it.",
+        "%s does not take the run: %s. %s keeps it; `wandb sync` sends it.",
         self.name,
         errors.first_line(error),
         os.path.join(self._model_dir, "wandb"),

@@ -139,7 +139,7 @@ def measure(
     with open(log, "wb") as output:
       status, answer = processes.ask("trainer.tune.worker", asked, output, timeout_seconds, {})
     if status == memory.EXIT_CODE:
-      problem = "It needs more memory than the limit."
+      problem = "The process needs more memory than the limit."
       return Measured(size, results.OUT_OF_MEMORY, problem, memory_bytes=limit_bytes or 0)
     if answer is None:
       answer = runner.failure(status, log, timeout_seconds)

@@ -98,8 +98,8 @@ def sweep(
     estimator.try_training(input_fn, steps, lambda step, final: 1, after_loop)
   if not optimizers:
     raise errors.SettingError(
-      "The model_fn applies no optimizer whose learning rate can be replaced: expected one of "
-      "Keras or tf.compat.v1.train that has a learning_rate."
+      "tune needs an optimizer with a learning_rate, of Keras or tf.compat.v1.train; the model_fn "
+      "applies none."
     )
   if losses and not math.isfinite(losses[0]):
     raise errors.ModelFnError(

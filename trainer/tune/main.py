@@ -42,7 +42,7 @@ _TIMEOUT = flags.DEFINE_float(
 )
 _HTML = flags.DEFINE_string("html", "", "Write the report to this file as a page.")
 _JSON = flags.DEFINE_string(
-  "json", "", "Write the report to this file as JSON; - for the terminal, in place of the text."
+  "json", "", "Write the report to this file as JSON; - for the terminal, instead of the text."
 )
 _KNOWN = ("learning_rate", "batch_size")
 
@@ -66,8 +66,8 @@ def main(argv: list[str]) -> None:
     )
   if "batch_size" in _FIND.value and _DEVICE.value == "tpu":
     raise errors.SettingError(
-      "--find=batch_size with --device=tpu: the TPU compiler says what fits, without a TPU: python "
-      f"-m trainer.preflight --gin_file={gin_flags.GIN_FILE.value[-1]} --steps=train "
+      "--find=batch_size with --device=tpu: without a TPU, the TPU compiler finds the largest "
+      f"batch: python -m trainer.preflight --gin_file={gin_flags.GIN_FILE.value[-1]} --steps=train "
       "--search=always --topology=v5e-8"
     )
   gin_flags.load()

@@ -122,8 +122,8 @@ def rate_advice(sweep: learning_rates.Sweep, bindings: tuple[str, ...]) -> str:
   """Returns what to do with the learning rate."""
   if sweep.suggestion is None:
     return (
-      "No rate is suggested: the loss does not fall by more than it differs from batch to batch. "
-      "Try more steps (--steps), a larger batch, or other rates (--lowest_rate, --highest_rate)."
+      "No suggestion: the loss falls by less than it differs from batch to batch. Try more steps "
+      "(--steps), a larger batch, or other rates (--lowest_rate, --highest_rate)."
     )
   ends = "" if sweep.diverged is not None else _still_falls(sweep)
   if not bindings:
@@ -131,7 +131,7 @@ def rate_advice(sweep: learning_rates.Sweep, bindings: tuple[str, ...]) -> str:
       f"No gin binding sets the learning rate: {sweep.suggestion:.2g} belongs where the program "
       f"makes {' and '.join(sweep.optimizers)}.{ends}"
     )
-  which = "In the gin file" if len(bindings) == 1 else "In the gin file, those that are meant"
+  which = "In the gin file" if len(bindings) == 1 else "In the gin file, the ones you mean"
   return f"{which}, or with --gin_bindings:\n  " + "\n  ".join(bindings) + ends
 
 
@@ -168,7 +168,7 @@ def size_advice(search: batch_sizes.Search, bindings: tuple[str, ...]) -> str:
   """Returns what to do with the batch size."""
   largest, fastest = search.largest, search.fastest
   if all(each.fits for each in search.tried):
-    ends = f"{largest.batch_size:,} examples fit; larger batches were not tried (--largest)."
+    ends = f"{largest.batch_size:,} examples fit; tune tried no larger batches (--largest)."
   else:
     ends = f"The largest batch that fits has {largest.batch_size:,} examples."
   if search.limit_bytes is not None:

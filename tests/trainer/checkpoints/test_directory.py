@@ -141,7 +141,7 @@ def test_a_file_in_the_way_of_the_folder(tmp_path):
   assert directory.latest_valid() is None
   with pytest.raises(
     errors.OutputError,
-    match=r"The checkpoint of step 5 cannot be written to "
+    match=r"Cannot write the checkpoint of step 5 to "
     r".*model \(--model_dir\)",
   ) as raised:
     directory.save(5, values(5))
@@ -175,7 +175,7 @@ def test_a_save_that_fails_is_a_warning_where_that_is_asked_for(tmp_path, caplog
   (tmp_path / "model").mkdir()
   (tmp_path / "model" / "model.ckpt-10.index").mkdir()
   directory.save(10, values(10))
-  assert "step 10 cannot be written" in caplog.text
+  assert "Cannot write the checkpoint of step 10" in caplog.text
   directory.save(15, values(15))
   assert directory.latest_valid() == directory.path(15)
 
@@ -325,7 +325,7 @@ def test_a_damaged_newest_checkpoint_does_not_count_and_removes_none(tmp_path, c
     directory = saved(tmp_path, (21,), newest)
     assert directory.steps() == left
     assert caplog.text.count("model.ckpt-30 is damaged") == 1
-    assert "It does not count among those that are kept." in caplog.text
+    assert "This checkpoint does not count as kept." in caplog.text
     assert (
       tf.train.latest_checkpoint(str(tmp_path)) == directory.latest_valid() == directory.path(21)
     )
@@ -398,12 +398,12 @@ def test_a_checkpoint_out_of_reach_is_not_damaged(tmp_path, monkeypatch, caplog)
   with monkeypatch.context() as patch:
     patch.setattr(tf.raw_ops, "RestoreV2", unreachable)
     with pytest.raises(
-      errors.CheckpointError, match="model.ckpt-30 cannot be read now: the network is down"
+      errors.CheckpointError, match="model.ckpt-30 now: the network is down"
     ) as raised:
       make(tmp_path).latest_valid()
     assert not isinstance(raised.value, errors.CheckpointDamagedError)
     directory = saved(tmp_path, (40,), newest=2)
-  assert "No checkpoint is removed this time" in caplog.text
+  assert "Octet removes no checkpoint this time" in caplog.text
   assert directory.steps() == [10, 20, 30, 40]
   directory.save(50, values(50))
   assert directory.steps() == [40, 50]
@@ -554,7 +554,7 @@ def test_an_old_checkpoint_that_cannot_be_removed_is_a_warning(tmp_path, monkeyp
   for step in (2, 3):
     directory.save(step, values(step))
   assert directory.steps() == [1, 2, 3]
-  assert caplog.text.count("model.ckpt-1 cannot be removed: Operation not permitted. It stays") == 1
+  assert caplog.text.count("model.ckpt-1: Operation not permitted. It stays") == 1
   monkeypatch.setattr(commit, "remove", remove)
   directory.save(4, values(4))
   assert directory.steps() == [4]

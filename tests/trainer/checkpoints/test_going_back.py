@@ -90,8 +90,8 @@ def test_all_begin_at_the_step_that_an_edit_names(kind, run, caplog):
   assert estimator.latest_checkpoint() == str(run / name(2))
   assert estimator.checkpoint_steps() == [0, 1, 2]
   assert directory_lib.resolve(str(run)) == str(run / name(2))
-  assert "step 2 counts as the newest, and the later checkpoints (steps 3, 4)" in caplog.text
-  assert caplog.text.count("counts as the newest") == 1
+  assert "(step 2) the newest checkpoint: Octet ignores the later ones (steps 3, 4)" in caplog.text
+  assert caplog.text.count("the newest checkpoint") == 1
 
 
 def test_an_edit_by_one_step_in_a_folder_with_digests(run):
@@ -141,7 +141,7 @@ def newest_of_2_15_removed(folder):
 def test_what_is_no_edit(kind, newest, run, caplog):
   kind(run)
   assert steps(run)[-1] == newest
-  assert "counts as the newest" not in caplog.text
+  assert "the newest checkpoint" not in caplog.text
   programs.estimator(run).train(programs.train_input, max_steps=6)
   assert not list(run.glob("set_aside*"))
 
@@ -258,7 +258,7 @@ def test_an_edit_while_the_training_goes_on_is_told_and_has_no_effect(run, caplo
   estimator = programs.estimator(run, save_checkpoints_steps=1, **programs.fixed_loops(1))
   estimator.train(programs.train_input, max_steps=7, hooks=[hook])
   assert (told, estimator.latest_step()) == ([5], 7)
-  assert "was changed while the training goes on, and is written anew" in caplog.text
+  assert "during the training; the training writes the file anew" in caplog.text
 
 
 def test_a_folder_of_an_earlier_version_killed_before_the_file_was_written(run):

@@ -118,7 +118,7 @@ def test_where_counting_gives_another_layer_it_is_an_error(tmp_path):
   }
   with pytest.raises(
     errors.CheckpointError,
-    match="dense_1/kernel: it could be dense_1/0 or dense_2/0, as the layers are counted",
+    match="dense_1/kernel: it could be dense_1/0 or dense_2/0, by the count of the layers",
   ):
     warm_start.apply(str(tmp_path / "a.weights.h5"), variables)
   renames = {f"dense_1/{name}": f"dense_2/{i}" for i, name in enumerate(["kernel", "bias"])}
@@ -277,7 +277,7 @@ def test_damaged_files(name, tmp_path):
   for data in (b"", b"nonsense", whole[: len(whole) // 2]):
     (tmp_path / name).write_bytes(data)
     with pytest.raises(
-      errors.CheckpointDamagedError, match=f"{name} cannot be read as a weights file of Keras: "
+      errors.CheckpointDamagedError, match=f"Cannot read .*{name} as a weights file of Keras: "
     ):
       keras_weights.read(str(tmp_path / name))
 
@@ -285,7 +285,7 @@ def test_damaged_files(name, tmp_path):
 def test_an_archive_without_weights(tmp_path):
   with h5py.File(tmp_path / "a.weights.h5", "w") as file:
     file.create_group("layers/dense/vars")
-  with pytest.raises(errors.CheckpointDamagedError, match="there are no values in it"):
+  with pytest.raises(errors.CheckpointDamagedError, match="it has no values"):
     keras_weights.read(str(tmp_path / "a.weights.h5"))
 
 
@@ -324,5 +324,5 @@ def test_names_that_do_not_tell_the_layer(name, tmp_path):
 
 
 def test_a_file_that_cannot_be_written(tmp_path):
-  with pytest.raises(errors.OutputError, match=r"\(--weights_file\) cannot be written"):
+  with pytest.raises(errors.OutputError, match=r"Cannot write .* \(--weights_file\)"):
     keras_weights.write(str(tmp_path / "nowhere" / "a.weights.h5"), {"dense/kernel": np.zeros([2])})

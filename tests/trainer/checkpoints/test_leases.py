@@ -76,7 +76,7 @@ def test_a_folder_that_cannot_be_written_is_read_all_the_same(
 ):
   refuse_leases(monkeypatch, error)
   assert leases.read(directory.latest_valid, value) == 1.0
-  assert ("may remove the checkpoint while it is read" in caplog.text) == said
+  assert ("may remove the checkpoint before the reader finishes" in caplog.text) == said
 
 
 @pytest.mark.parametrize("is_read_only", [False, True])

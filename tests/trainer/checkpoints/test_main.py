@@ -242,8 +242,8 @@ def test_weights_go_out_and_into_another_model_by_a_safetensors_file(tmp_path):
   ("renames", "message"),
   [
     (["w>v"], "--rename is 'w>v': expected EXPRESSION=>NAME"),
-    (["(=>v"], r"--rename is '\(=>v', which is no regular expression"),
-    ([r"w=>\1"], "which is no regular expression with its replacement: invalid group"),
+    (["(=>v"], r"--rename is '\(=>v'; expected a regular expression"),
+    ([r"w=>\1"], "expected a regular expression and its replacement: invalid group"),
     (["q=>v"], "--rename is 'q=>v', and its expression is the first to match no variable.*: v, w"),
     (["w=>v"], "--rename gives one name, 'v', to the variables v, w"),
   ],

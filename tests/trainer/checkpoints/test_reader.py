@@ -104,7 +104,7 @@ def test_a_restore_says_what_matched_and_what_is_not_needed(tmp_path):
     path, ["dense/kernel"], ["adam/a", "adam/iteration", "global_step", "unused"]
   )
   assert str(report) == (
-    f"Restored {path}: all 1 variables; 3 values of the optimizer and the like are not needed "
+    f"Restored {path}: all 1 variables; 3 values of the optimizer and the like have no use "
     "here; 1 in it are not in the model (unused)"
   )
   assert str(reader.RestoreReport(path, ["a", "b"], [])) == f"Restored {path}: all 2 variables"

@@ -87,7 +87,7 @@ def test_a_file_that_was_cut_off_is_damaged(cut, tmp_path):
   safetensors_file.write(str(path), VALUES)
   path.write_bytes(path.read_bytes()[:cut])
   with (
-    pytest.raises(errors.CheckpointDamagedError, match="cannot be read as a safetensors file"),
+    pytest.raises(errors.CheckpointDamagedError, match="Cannot read .* as a safetensors file"),
     safetensors_file.opened(str(path)),
   ):
     pass

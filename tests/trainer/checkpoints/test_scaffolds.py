@@ -258,19 +258,19 @@ def _fails(average):
     (
       lambda a: Scaffold(init_op=tf.no_op(), summary_op=tf.no_op()),
       errors.SettingError,
-      "with init_op, summary_op, for which there is no session",
+      "with init_op, summary_op, and Octet has no session",
     ),
     (
       lambda a: Scaffold(init_fn=lambda scaffold, session: None),
       errors.SettingError,
-      "with init_fn, for which",
+      "with init_fn, and Octet has no",
     ),
     (
       lambda a: Scaffold(local_init_op=tf.no_op(), ready_op=tf.no_op()),
       errors.SettingError,
-      "with ready_op, local_init_op, for which",
+      "with ready_op, local_init_op, and Octet has no",
     ),
-    (lambda a: _Finalizing(), errors.SettingError, "with finalize, for which"),
+    (lambda a: _Finalizing(), errors.SettingError, "with finalize, and Octet has no"),
     (
       restores_averages,
       errors.SettingError,
@@ -335,6 +335,6 @@ def test_a_variable_that_is_not_the_models_own_is_no_part_of_a_saver(tmp_path):
   model_fn = with_scaffold(lambda average: Scaffold(saver=Saver({"x": outside})))
   with pytest.raises(
     errors.SettingError,
-    match="returns a Saver of 'x', which is none of the variables that the model_fn makes",
+    match="returns a Saver of 'x'; expected an unpartitioned variable from the model_fn",
   ):
     programs.estimator(tmp_path / "model", model_fn).train(programs.train_input, max_steps=1)

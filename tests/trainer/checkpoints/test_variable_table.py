@@ -10,7 +10,7 @@ def test_the_models_own_with_their_sums(tmp_path):
   estimator = programs.estimator(tmp_path)
   estimator.train(programs.train_input, max_steps=1)
   text = variable_table.table(estimator.variables)
-  assert text.startswith("The model has 4 parameters in 2 variables, 4 of them trained:")
+  assert text.startswith("The model has 4 parameters in 2 variables and trains 4:")
   assert "  w  (3,)  3  12 B" in text
   assert "learning_rate" not in text
 
@@ -28,7 +28,7 @@ def test_many_variables_are_shown_by_layer():
   assert lines[1].endswith("2,097,152  8.39 MB")
   assert (
     lines[0]
-    == f"The model has {40 * 2**20:,} parameters in 40 variables, {40 * 2**20:,} of them trained:"
+    == f"The model has {40 * 2**20:,} parameters in 40 variables and trains {40 * 2**20:,}:"
   )
 
 

@@ -145,7 +145,7 @@ def test_what_is_not_there_is_an_error_that_names_it(tmp_path):
   assert "  extra: not there; (5,) float32 in the model\n  head__scale: not there" in message
   assert "fitting         4  conv/kernel" in message
   assert "missing         2  extra, head__scale" in message
-  assert 'vars_to_warm_start says what is wanted ("(?!extra)" leaves a part out)' in message
+  assert 'vars_to_warm_start selects variables ("(?!extra)" leaves a part out)' in message
   assert loaded(variables) == []
 
 
@@ -227,10 +227,11 @@ def test_a_name_that_is_not_there_after_renaming(tmp_path):
   [
     (
       {"conv/kernle": "old"},
-      "has 'conv/kernle', which is no variable that is asked for. Its names are like conv/kernel",
+      "has 'conv/kernle', and vars_to_warm_start selects no such variable. Its names are like "
+      "conv/kernel",
     ),
-    ({"head/kernel": "old"}, "has 'head/kernel', which vars_to_warm_start leaves out"),
-    ({"(": "old"}, r"has '\(', which is no regular expression"),
+    ({"head/kernel": "old"}, "has 'head/kernel', and vars_to_warm_start leaves it out"),
+    ({"(": "old"}, r"has '\('; expected a regular expression"),
   ],
 )
 def test_renames_of_nothing(renames, message, tmp_path):
@@ -262,7 +263,9 @@ def test_a_file_of_pytorch_with_its_names_and_its_order_of_axes(tmp_path):
 
 def test_axes_that_do_not_fit_are_told(tmp_path):
   save(tmp_path, make())
-  with pytest.raises(errors.SettingError, match="var_name_to_axes has 'haed.*no variable that is"):
+  with pytest.raises(
+    errors.SettingError, match="var_name_to_axes has 'haed.*selects no such variable"
+  ):
     warm_start.apply(Settings(str(tmp_path), var_name_to_axes={"haed/.*": (1, 0)}), make())
   for order, shape in {(1, 0): r"\(2, 3\)", (0, 2, 1): r"\(2, 3\)"}.items():
     message = rf"head/kernel: {shape} float32 there, taken in the order {re.escape(str(order))}"
@@ -280,7 +283,7 @@ def test_an_expression_that_matches_nothing(tmp_path):
   save(tmp_path, make())
   with pytest.raises(
     errors.SettingError,
-    match="has 'haed/', which matches no variable of the model. Its names are like head/kernel",
+    match="has 'haed/', and no variable of the model matches it. Its names are like head/kernel",
   ):
     warm_start.apply(Settings(str(tmp_path), [".*", "haed/"]), make())
 

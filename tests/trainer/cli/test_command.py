@@ -151,7 +151,7 @@ def test_wrong_arguments_are_one_line(run, argument, message):
 def test_help_ends_well_and_lists_debug(run, argument):
   code, out, err = run(raiser(AssertionError("called")), argument)
   assert (code, err) == (0, "")
-  assert "--[no]debug: Show where" in out
+  assert "--[no]debug: Show the place" in out
 
 
 def test_tensorflows_chatter_is_shown_where_it_is_asked_for(run, monkeypatch):

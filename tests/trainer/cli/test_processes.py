@@ -86,5 +86,5 @@ def test_a_module_whose_parent_has_ended_does_nothing(tmp_path):
 
 def test_how_a_process_ended_is_told_in_words():
   assert processes.how_it_ended(2) == "ended with exit code 2"
-  assert processes.how_it_ended(-signal.SIGSEGV) == "was ended by SIGSEGV"
-  assert processes.how_it_ended(-signal.SIGKILL) == "was ended by SIGKILL (out of memory?)"
+  assert processes.how_it_ended(-signal.SIGSEGV) == "died of SIGSEGV"
+  assert processes.how_it_ended(-signal.SIGKILL) == "died of SIGKILL (out of memory?)"

@@ -215,7 +215,7 @@ def test_the_numbers_on_the_page_are_those_of_the_rows():
 def test_the_best_are_named():
   lines = report.text(FOUND).splitlines()
   assert re.search(r"net, batch 10 +gpu \(Tesla P100.* 5 s in all .*0.002 USD in all", lines[1])
-  assert report.text(summary.Summary([])) == "Nothing was measured."
+  assert report.text(summary.Summary([])) == "No measurement."
   assert "only rehearsed" in report.text(summary.Summary([fake_rows.row(1.0, "cpu:8")]))
   assert "not measured" in report.text(summary.Summary([fake_rows.estimate(0.02, 0.05)]))
 

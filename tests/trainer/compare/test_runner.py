@@ -97,9 +97,9 @@ def test_devices(tmp_path, monkeypatch, asked, there, devices, skipped):
 @pytest.mark.parametrize(
   ("asked", "message"),
   [
-    ("cpu,gpu", "gpu is not here .TensorFlow sees no GPU"),
-    ("tpu", "tpu is not here .there is no sign"),
-    ("gpu:3", "gpu:3 is not here"),
+    ("cpu,gpu", "this machine has no gpu .TensorFlow sees no GPU"),
+    ("tpu", "this machine has no tpu .there is no sign"),
+    ("gpu:3", "this machine has no gpu:3"),
     ("toaster", "expected auto"),
     ("auto,cpu", "expected auto"),
     ("cpu:0", "expected auto"),

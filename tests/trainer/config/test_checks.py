@@ -21,22 +21,20 @@ def load(text, root=configurables.ROOT):
       r"STEP\?",
     ),
     ("start.params = {'a': [%STEPS]}", r"%STEPS has no value"),
-    ("A = %B\nB = [%A]", r"The macro A is made of itself: %A → %B → %A\."),
+    ("A = %B\nB = [%A]", r"The macro A contains itself: %A → %B → %A\."),
     (
       "start.steps = %gin.REQUIRED",
-      r"program\.start\.steps is required and not set: add "
+      r"program\.start\.steps needs a value: add "
       r"`program\.start\.steps = \.\.\.`",
     ),
     (
       "STEPS = %gin.REQUIRED\nstart.params = {'a': %gin.REQUIRED}",
-      r"program\.start\.params is "
-      r"required and not set: .* So "
-      r"are STEPS\.",
+      r"program\.start\.params needs a value: .* The same holds for STEPS\.",
     ),
-    ("line.model_fn.optimizer = @Momentum()", r"optimize\.Momentum\.rate is required and not set"),
+    ("line.model_fn.optimizer = @Momentum()", r"optimize\.Momentum\.rate needs a value"),
     (
       "start.input_fn = @needy_fn",
-      r"needy\.needy_fn\.classes is required and not set: add "
+      r"needy\.needy_fn\.classes needs a value: add "
       r"`needy\.needy_fn\.classes = \.\.\.`",
     ),
   ],
@@ -85,11 +83,7 @@ def test_what_is_set_in_any_way_is_accepted(text):
 
 
 def test_the_roots_own_arguments_are_required():
-  with pytest.raises(
-    errors.SettingError,
-    match=r"^program\.start\.model_fn is required and not "
-    r"set",
-  ):
+  with pytest.raises(errors.SettingError, match=r"^program\.start\.model_fn needs a value"):
     config.load([], ["start.steps = 1"], root=configurables.ROOT)
   config.load([], ["start.steps = 1"], root=None)
 

@@ -67,7 +67,7 @@ def test_a_file_without_a_model_is_told_what_to_add(tmp_path):
   path.write_text("run.train_steps = 3\n")
   with pytest.raises(
     errors.SettingError,
-    match=r"^run\.model_fn is required and not set: add "
+    match=r"^run\.model_fn needs a value: add "
     r"`run\.model_fn = ",
   ):
     config.load([path])
@@ -75,5 +75,5 @@ def test_a_file_without_a_model_is_told_what_to_add(tmp_path):
 
 def test_a_tensorflow_that_is_not_there_is_told(monkeypatch):
   monkeypatch.setattr(tensorflow_package, "installed", lambda: tensorflow_package.Installed({}))
-  with pytest.raises(errors.SettingError, match="TensorFlow is not installed"):
+  with pytest.raises(errors.SettingError, match="This Python has no TensorFlow"):
     config.load(root="trainer.surely_not_there.run")

@@ -48,128 +48,137 @@ LINE = r"hostile\.gin:%d: "
 # name: (text of hostile.gin, what the message begins with; None where the file does no harm).
 TRIES = {
   # Imports.
-  "os": ("import os", LINE % 1 + "import os is refused"),
-  "subprocess": ("\nimport subprocess", LINE % 2 + "import subprocess is refused"),
-  "builtins": ("import builtins", LINE % 1 + "import builtins is refused"),
-  "importlib": ("import importlib", LINE % 1 + "import importlib is refused"),
-  "ctypes": ("import ctypes", LINE % 1 + "import ctypes is refused"),
-  "pickle": ("import pickle", LINE % 1 + "import pickle is refused"),
-  "part of a module": ("import os.path", LINE % 1 + r"import os\.path is refused"),
-  "from": ("from os import path", LINE % 1 + r"import os\.path is refused"),
-  "alias": ("import os as models", LINE % 1 + "import os is refused"),
-  "the main module": ("import __main__", LINE % 1 + "import __main__ is refused"),
+  "os": ("import os", LINE % 1 + "Octet refuses import os"),
+  "subprocess": ("\nimport subprocess", LINE % 2 + "Octet refuses import subprocess"),
+  "builtins": ("import builtins", LINE % 1 + "Octet refuses import builtins"),
+  "importlib": ("import importlib", LINE % 1 + "Octet refuses import importlib"),
+  "ctypes": ("import ctypes", LINE % 1 + "Octet refuses import ctypes"),
+  "pickle": ("import pickle", LINE % 1 + "Octet refuses import pickle"),
+  "part of a module": ("import os.path", LINE % 1 + r"Octet refuses import os\.path"),
+  "from": ("from os import path", LINE % 1 + r"Octet refuses import os\.path"),
+  "alias": ("import os as models", LINE % 1 + "Octet refuses import os"),
+  "the main module": ("import __main__", LINE % 1 + "Octet refuses import __main__"),
   "a command": ("import trainer.plot.__main__", LINE % 1 + r"import trainer\.plot\.__main__ is"),
-  "an installed library": ("import numpy", LINE % 1 + "import numpy is refused"),
-  "one that acts when imported": ("import strangers", LINE % 1 + "import strangers is refused"),
-  "a part of Keras": ("import keras.saving", LINE % 1 + r"import keras\.saving is refused"),
-  "a part of TensorFlow": ("import tensorflow.io", LINE % 1 + r"import tensorflow\.io is refused"),
+  "an installed library": ("import numpy", LINE % 1 + "Octet refuses import numpy"),
+  "one that acts when imported": ("import strangers", LINE % 1 + "Octet refuses import strangers"),
+  "a part of Keras": ("import keras.saving", LINE % 1 + r"Octet refuses import keras\.saving"),
+  "a part of TensorFlow": (
+    "import tensorflow.io",
+    LINE % 1 + r"Octet refuses import tensorflow\.io",
+  ),
   "inside TensorFlow": (
     "import tensorflow.python.platform.gfile",
-    LINE % 1 + r"import tensorflow\.python\.platform\.gfile is refused",
+    LINE % 1 + r"Octet refuses import tensorflow\.python\.platform\.gfile",
   ),
   "gin's torch": ("import gin.torch.external_configurables", LINE % 1 + r"import gin\.torch"),
   "letters that look alike": ("import ｏｓ", LINE % 1),
   "a module of another's": ("import models.os", LINE % 1 + r"there is no module models\.os"),
   # Includes.
-  "an include": ("X = 1\ninclude 'inner.gin'", r"inner\.gin:2: import os is refused"),
-  "includes in includes": ("include 'outer.gin'", r"inner\.gin:2: import os is refused"),
+  "an include": ("X = 1\ninclude 'inner.gin'", r"inner\.gin:2: Octet refuses import os"),
+  "includes in includes": ("include 'outer.gin'", r"inner\.gin:2: Octet refuses import os"),
   "no gin file": ("include '/proc/self/environ'", LINE % 1 + ".*expected a gin file"),
   "a device": ("include '/dev/zero'", LINE % 1 + ".*expected a gin file"),
   "a circle": ("include 'hostile.gin'", LINE % 1 + "the file includes itself"),
   # Names.
-  "a name": ("start.params = @os.system()", LINE % 1 + r"nothing is registered as os\.system"),
-  "a bound argument": ("os.system.command = 'touch canary'", LINE % 1 + "nothing is registered"),
-  "a block": ("subprocess.Popen:\n  args = 'touch canary'", LINE % 1 + "nothing is registered"),
-  "a macro": ("X = @builtins.eval()\nstart.params = %X", LINE % 1 + "nothing is registered"),
-  "gin's macro": ("x/gin.macro.value = @os.system", LINE % 1 + "nothing is registered"),
+  "a name": (
+    "start.params = @os.system()",
+    LINE % 1 + r"no configurable has the name as os\.system",
+  ),
+  "a bound argument": (
+    "os.system.command = 'touch canary'",
+    LINE % 1 + "no configurable has the name",
+  ),
+  "a block": (
+    "subprocess.Popen:\n  args = 'touch canary'",
+    LINE % 1 + "no configurable has the name",
+  ),
+  "a macro": ("X = @builtins.eval()\nstart.params = %X", LINE % 1 + "no configurable has the name"),
+  "gin's macro": ("x/gin.macro.value = @os.system", LINE % 1 + "no configurable has the name"),
   "a singleton": (
     "start.params = @x/gin.singleton()\nx/gin.singleton.constructor = @os.getcwd",
-    LINE % 2 + r"nothing is registered as os\.getcwd",
+    LINE % 2 + r"no configurable has the name as os\.getcwd",
   ),
-  "scopes": ("start.params = @a/b/os.system()", LINE % 1 + "nothing is registered"),
+  "scopes": ("start.params = @a/b/os.system()", LINE % 1 + "no configurable has the name"),
   "in a collection": (
     "start.params = {'a': [(@os.system(),)]}",
-    LINE % 1 + "nothing is registered",
+    LINE % 1 + "no configurable has the name",
   ),
-  "as a key": ("start.params = {@os.system(): 1}", LINE % 1 + "nothing is registered"),
-  "tf.io": ("start.params = @tf.io.write_file()", LINE % 1 + "nothing is registered"),
+  "as a key": ("start.params = {@os.system(): 1}", LINE % 1 + "no configurable has the name"),
+  "tf.io": ("start.params = @tf.io.write_file()", LINE % 1 + "no configurable has the name"),
   "Keras's loading": ("start.params = @keras.saving.load_model()", LINE % 1 + "nothing is regist"),
   "what a library registered": (
     "start.params = @touch()",
-    LINE % 1 + "touch is refused, which strangers has registered",
+    LINE % 1 + "Octet refuses touch; strangers registers it",
   ),
   "an argument of it": (
     "strangers.touch.name = 'canary'",
-    LINE % 1 + r"strangers\.touch is refused, which strangers has registered",
+    LINE % 1 + r"Octet refuses strangers\.touch; strangers registers it",
   ),
-  "a flag's setting": (
-    "start.model_dir = '/etc'",
-    LINE % 1 + r"start\.model_dir is not set in gin",
-  ),
+  "a flag's setting": ("start.model_dir = '/etc'", LINE % 1 + r"gin cannot set start\.model_dir"),
   # Dynamic registration.
   "an import then": (DYNAMIC + "import os\nstart.params = @os.system()", LINE % 2 + "import os is"),
   "through a module": (
     DYNAMIC + "import models.digits_mlp\nx/models.digits_mlp.gin.config.os.system.command = 'true'",
-    LINE % 3 + r"models\.digits_mlp\.gin\.config\.os\.system is refused, which leads to gin",
+    LINE % 3 + r"Octet refuses models\.digits_mlp\.gin\.config\.os\.system; it leads to gin",
   ),
   "through mine": (DYNAMIC + "import mine\nX = @mine.os.system()", LINE % 3 + ".*leads to os"),
   "a partial": (DYNAMIC + "import mine\nX = @mine.touch()", LINE % 3 + ".*leads to functools"),
   "TensorFlow through mine": (
     DYNAMIC + "import mine\nX = @mine.tf.io.write_file()",
-    LINE % 3 + r"mine\.tf\.io\.write_file is refused",
+    LINE % 3 + r"Octet refuses mine\.tf\.io\.write_file",
   ),
   "mine's builtins": (
     DYNAMIC + "import mine\nX = @mine.__builtins__.get()",
-    LINE % 3 + r"mine\.__builtins__\.get is refused",
+    LINE % 3 + r"Octet refuses mine\.__builtins__\.get",
   ),
   "globals": (
     DYNAMIC + "import mine\nX = @mine.build.__globals__.get()",
-    LINE % 3 + r"mine\.build\.__globals__\.get is refused",
+    LINE % 3 + r"Octet refuses mine\.build\.__globals__\.get",
   ),
   "subclasses": (
     DYNAMIC + "import mine\nX = @mine.Model.__base__.__subclasses__()",
-    LINE % 3 + r"mine\.Model\.__base__\.__subclasses__ is refused",
+    LINE % 3 + r"Octet refuses mine\.Model\.__base__\.__subclasses__",
   ),
-  "gin's globals": (DYNAMIC + "X = @gin.macro.__globals__()", LINE % 2 + ".*is refused"),
+  "gin's globals": (DYNAMIC + "X = @gin.macro.__globals__()", LINE % 2 + ".*refuses"),
   "what Octet writes with": (
     DYNAMIC + "import trainer.io.files\nX = @trainer.io.files.write()",
-    LINE % 3 + r"trainer\.io\.files\.write is refused",
+    LINE % 3 + r"Octet refuses trainer\.io\.files\.write",
   ),
   "a file writer": (
     DYNAMIC + "import trainer.io.files\nX = @trainer.io.files.write_atomically()",
-    LINE % 3 + r"trainer\.io\.files\.write_atomically is refused",
+    LINE % 3 + r"Octet refuses trainer\.io\.files\.write_atomically",
   ),
   "a process": (
     DYNAMIC + "import trainer.cli.processes\nX = @trainer.cli.processes.subprocess.run()",
-    LINE % 3 + ".*is refused, which leads to subprocess",
+    LINE % 3 + ".*refuses .*; it leads to subprocess",
   ),
   "a function that runs commands": (
     DYNAMIC + "import trainer.cli.processes\nX = @trainer.cli.processes.run_command()",
-    LINE % 3 + r"trainer\.cli\.processes\.run_command is refused",
+    LINE % 3 + r"Octet refuses trainer\.cli\.processes\.run_command",
   ),
   "writes a SavedModel": (
     DYNAMIC + "import tensorflow as tf\nX = @tf.saved_model.save()",
-    LINE % 3 + r"tf\.saved_model\.save is refused",
+    LINE % 3 + r"Octet refuses tf\.saved_model\.save",
   ),
   "writes a file": (
     DYNAMIC + "import tensorflow as tf\nX = @tf.io.write_file()",
-    LINE % 3 + r"tf\.io\.write_file is refused",
+    LINE % 3 + r"Octet refuses tf\.io\.write_file",
   ),
   "py_function": (
     DYNAMIC + "import tensorflow as tf\nX = @tf.py_function()",
-    LINE % 3 + r"tf\.py_function is refused",
+    LINE % 3 + r"Octet refuses tf\.py_function",
   ),
   "downloads": (
     DYNAMIC + "import keras\nX = @keras.utils.get_file()",
-    LINE % 3 + r"keras\.utils\.get_file is refused",
+    LINE % 3 + r"Octet refuses keras\.utils\.get_file",
   ),
   "loads a model": (
     DYNAMIC + "from tensorflow import keras\nX = @keras.models.load_model()",
-    LINE % 3 + r"keras\.models\.load_model is refused",
+    LINE % 3 + r"Octet refuses keras\.models\.load_model",
   ),
   "a layer that loads": (
     DYNAMIC + "import keras\nX = @keras.layers.TFSMLayer()",
-    LINE % 3 + r"keras\.layers\.TFSMLayer is refused",
+    LINE % 3 + r"Octet refuses keras\.layers\.TFSMLayer",
   ),
   "a layer of a function": (
     DYNAMIC + "import keras\nimport mine\n"
@@ -178,11 +187,11 @@ TRIES = {
   ),
   "a callback": (
     DYNAMIC + "import keras\nX = @keras.callbacks.CSVLogger()",
-    LINE % 3 + r"keras\.callbacks\.CSVLogger is refused",
+    LINE % 3 + r"Octet refuses keras\.callbacks\.CSVLogger",
   ),
   "Keras's own modules": (
     DYNAMIC + "import keras\nX = @keras.src.utils.file_utils.os.system()",
-    LINE % 3 + ".*is refused, which leads to os",
+    LINE % 3 + ".*refuses .*; it leads to os",
   ),
   # Values.
   "a call": ("X = __import__('os').system('touch canary')", LINE % 1 + ".*not a value|" + LINE % 1),
@@ -195,7 +204,7 @@ TRIES = {
   "macros of macros": (
     "".join(f"A{i} = [{', '.join([f'%A{i + 1}'] * 10)}]\n" for i in range(30))
     + "A30 = 1\nstart.params = %A0",
-    "The macro .* is made of .* values of macros",
+    "The macro .* has .* values of macros",
   ),
   "a chain of macros": (
     "".join(f"A{i} = %A{i + 1}\n" for i in range(5000)) + "A5000 = 1",
@@ -301,7 +310,7 @@ def test_no_file_gives_keras_what_makes_an_object(step, folder):
   assert len(tried) >= 200
   for name, text in tried:
     said = refusal(text)
-    wanted = r"hostile\.gin:\d+: .* (is refused|has a dict with the key)"
+    wanted = r"hostile\.gin:\d+: .*(refuses|has a dict with the key)"
     assert re.match(wanted, str(said)), (name, said, text)
   assert {path.name for path in folder.iterdir()} <= before
 
@@ -354,7 +363,7 @@ def test_a_description_of_what_one_trusts_is_taken(folder):
     made = run(text % ("Init", "theirs>Init"), modules=modules).kernel_initializer
     assert type(made).__module__ == "theirs"
   for name, registered in (("subprocess", None), ("Popen", None), ("Init", "strangers>touch")):
-    assert "is refused" in refusal(text % (name, registered))
+    assert "refuses" in refusal(text % (name, registered))
   message = refusal(text % ("Init", "theirs>Init"), modules=[])
   assert message.endswith("If you trust it: --gin_modules=tests.trainer,theirs")
   run(text % ("Init", "theirs>Init"), limited=False)
@@ -387,7 +396,7 @@ def test_what_is_allowed_by_default(folder):
   ],
 )
 def test_a_flag_allows_more(folder, modules, text):
-  with pytest.raises(errors.SettingError, match="is refused"):
+  with pytest.raises(errors.SettingError, match="refuses"):
     run(text)
   run(text, modules)
 
@@ -395,8 +404,7 @@ def test_a_flag_allows_more(folder, modules, text):
 def test_without_the_dot_the_working_directory_is_refused(folder):
   run("import mine", ["."])
   with pytest.raises(
-    errors.SettingError,
-    match=r"import mine is refused.*trust it: --gin_modules=tests\.trainer,mine",
+    errors.SettingError, match=r"refuses import mine.*trust it: --gin_modules=tests\.trainer,mine"
   ):
     run("import mine", [])
 
@@ -417,7 +425,7 @@ def test_a_part_of_a_package_may_be_allowed():
   limit = trust.Allowed(["email.mime"])
   limit.check_import("email.mime.text", "a.gin:1")
   for module in ("email", "email.message", "email.mimes"):
-    with pytest.raises(errors.SettingError, match=f"a.gin:1: import {module} is refused"):
+    with pytest.raises(errors.SettingError, match=f"a.gin:1: Octet refuses import {module}"):
       limit.check_import(module, "a.gin:1")
 
 
@@ -427,7 +435,7 @@ def test_a_package_of_ones_own_with_the_name_of_one_of_octets(tmp_path, monkeypa
     submodule_search_locations=[str(tmp_path / "elsewhere" / "models")], has_location=True
   )
   monkeypatch.setattr(trust.importlib.util, "find_spec", lambda name: spec)
-  with pytest.raises(errors.SettingError, match=r"import models\.evil is refused"):
+  with pytest.raises(errors.SettingError, match=r"refuses import models\.evil"):
     trust.Allowed(["."]).check_import("models.evil", "a.gin:1")
 
 
@@ -442,7 +450,7 @@ def test_registered_by_a_gin_file_is_no_registration(folder):
   """What one file was allowed to register by dynamic registration, the next is not given."""
   run(DYNAMIC + "import textwrap\nX = @textwrap.dedent", ["textwrap"])
   assert gin.get_configurable("textwrap.dedent")
-  with pytest.raises(errors.SettingError, match="dedent is refused, which textwrap has registered"):
+  with pytest.raises(errors.SettingError, match="refuses dedent; textwrap registers it"):
     run("start.params = @textwrap.dedent")
 
 
@@ -455,7 +463,7 @@ def test_names_that_become_folders_stay_in_theirs(name):
     lambda: trainer.BestExporter(name=name),
     lambda: trainer.EvalSpec(input_fn=len, name=name),
   ):
-    with pytest.raises(errors.SettingError, match=r"name is .*a relative path that does not leave"):
+    with pytest.raises(errors.SettingError, match=r"name is .*a relative path that stays"):
       make()
   assert trainer.LatestExporter(name="a/b").name == "a/b"
 

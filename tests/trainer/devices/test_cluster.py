@@ -76,10 +76,10 @@ def test_an_evaluator_works_alone():
     ({"chief": ["a:1", "b:1"]}, {"type": "chief"}, "TF_CONFIG has 2 chiefs; expected one"),
     ({"worker": ["a:1", "b:1"]}, {"type": "worker", "index": 2}, "the task is worker 2, and the"),
     ({"worker": ["a:1", "b:1"]}, {"type": "worker", "index": -1}, "the task is worker -1, and the"),
-    ({"chief": ["a:1"], "ps": ["b:1"]}, {"type": "ps"}, "there is none here: each worker holds"),
+    ({"chief": ["a:1"], "ps": ["b:1"]}, {"type": "ps"}, "Octet has none: each worker holds"),
     ({"worker": ["a:1"]}, {"type": "boss"}, "the task type 'boss'; expected 'chief', 'worker' or"),
     ({}, {"type": "wrker"}, "the task type 'wrker'"),
-    ({"worker": ["a:1", "b:1"]}, {}, "does not say which one this process is"),
+    ({"worker": ["a:1", "b:1"]}, {}, "but not which of them this process is"),
   ],
 )
 def test_a_cluster_that_contradicts_itself_is_one_sentence(jobs, task, sentence):
@@ -91,9 +91,7 @@ def test_a_cluster_that_contradicts_itself_is_one_sentence(jobs, task, sentence)
   "text", ["{", "[]", '"cluster"', '{"cluster": {"worker": 3}}', '{"task": {"index": "first"}}']
 )
 def test_a_tf_config_that_cannot_be_read(text):
-  with pytest.raises(
-    errors.SettingError, match="The environment variable TF_CONFIG cannot be read"
-  ):
+  with pytest.raises(errors.SettingError, match="Cannot read the environment variable TF_CONFIG"):
     cluster.from_tf_config(text)
 
 
@@ -104,7 +102,7 @@ def test_names_that_there_are_not(name, monkeypatch):
 
 
 def test_tf_config_by_name_must_be_there(monkeypatch):
-  with pytest.raises(errors.SettingError, match="TF_CONFIG is not set"):
+  with pytest.raises(errors.SettingError, match="the environment has no TF_CONFIG"):
     cluster.find("tf_config")
   with pytest.raises(errors.SettingError, match="TF_CONFIG names the ports itself"):
     cluster.find("tf_config:9")
@@ -268,7 +266,7 @@ def test_compute_engine_with_machines_that_are_not_there(monkeypatch):
   with pytest.raises(errors.WorkerLostError, match="2 of the 3 machines of train were not running"):
     cluster.find("gce", timeout=0)
   on_compute_engine(monkeypatch, FakeCompute(1, "10.0.0.9"))
-  with pytest.raises(errors.SettingError, match=r"this machine \(10.0.0.2\) is none of those"):
+  with pytest.raises(errors.SettingError, match=r"does not have this machine \(10.0.0.2\)"):
     cluster.find("gce")
   on_compute_engine(monkeypatch, FakeCompute(1), group="somebody")
   with pytest.raises(errors.SettingError, match="belongs to no managed instance group"):

@@ -155,7 +155,7 @@ def test_more_cores_than_were_made_in_time(tmp_path, monkeypatch):
 def test_a_gpu_that_is_not_there_is_no_cpu(name):
   with pytest.raises(
     errors.SettingError,
-    match=rf"--device={name}: 0 GPUs were found by "
+    match=rf"--device={name}: .* found 0 GPUs"
     f".*{re.escape(installation.command('gpu'))}",
   ):
     device_lib.connect(name)
@@ -198,5 +198,5 @@ def test_a_fork_of_a_process_that_is_connected_is_refused(monkeypatch):
   device_lib.connect("cpu")
   parent = os.getpid()
   monkeypatch.setattr(device_lib.os, "getpid", lambda: parent + 1)
-  with pytest.raises(errors.SettingError, match=f"fork of process {parent}, in which TensorFlow"):
+  with pytest.raises(errors.SettingError, match=f"fork of process {parent} and would hang"):
     device_lib.connect("cpu")

@@ -41,7 +41,8 @@ def test_auto_asks_for_no_packages_where_there_is_no_sign_of_a_tpu(signs):
 @pytest.mark.parametrize("name", ["auto", "tpu", "cpu", "cpu:8", "gpu"])
 def test_a_tpu_elsewhere_is_refused(name):
   with pytest.raises(
-    errors.SettingError, match=f"--tpu=mine with --device={name}: a TPU is driven by the machine"
+    errors.SettingError,
+    match=f"--tpu=mine with --device={name}: only the machine with the TPU's chips",
   ):
     device.connect(name, tpu="mine")
 

@@ -49,29 +49,29 @@ def find(
   [
     (
       find(build={"is_cuda_build": False}, package="tensorflow-cpu 2.21.0", wheels=[]),
-      "tensorflow-cpu 2.21.0 is built without CUDA and cannot use NVIDIA H100 80GB HBM3 (80 GiB, "
+      "tensorflow-cpu 2.21.0 has no CUDA and cannot use NVIDIA H100 80GB HBM3 (80 GiB, "
       "compute capability 9.0): in an environment of its own, "
       f"{installation.command('gpu')}.",
     ),
     (
       find(nvidia_driver.Driver("470.182.03", (11, 4), (H100,))),
-      "driver 470.182.03 runs CUDA 11.4 at the most, and tensorflow 2.21.0 is built for CUDA "
+      "driver 470.182.03 runs CUDA 11.4 at the most, and tensorflow 2.21.0 needs CUDA "
       "12.5.1: install driver 525.60.13 or newer.",
     ),
     (
       find(wheels=MISSING),
-      "needs libraries of CUDA that are not found: libcudnn.so.9 (nvidia-cudnn-cu12), "
+      "does not find libraries of CUDA: libcudnn.so.9 (nvidia-cudnn-cu12), "
       f"libcublas.so.12 (nvidia-cublas-cu12): {installation.command('gpu')} brings them",
     ),
-    (find(seen=1, wheels=MISSING), "not found: libcudnn.so.9"),
+    (find(seen=1, wheels=MISSING), "libraries of CUDA: libcudnn.so.9"),
     (
       find(seen=1, wheels=OLD),
-      "does not fit libraries of CUDA that are installed, perhaps by another package: "
+      "does not fit the installed libraries of CUDA, perhaps from another package: "
       "nvidia-cudnn-cu12 9.1.0.70 (wanted: <10.0,>=9.3.0.75)",
     ),
     (
       find(nvidia_driver.Driver("580.159.04", (13, 0), (K80,))),
-      "built for GPUs from compute capability 6.0 on, and this machine has Tesla K80",
+      "runs on GPUs from compute capability 6.0 on, and this machine has Tesla K80",
     ),
     (find(CUDA_VISIBLE_DEVICES=""), "CUDA_VISIBLE_DEVICES='' hides NVIDIA H100"),
     (find(CUDA_VISIBLE_DEVICES="-1"), "CUDA_VISIBLE_DEVICES='-1' hides NVIDIA H100"),

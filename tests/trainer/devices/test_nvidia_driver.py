@@ -140,11 +140,9 @@ def test_a_driver_that_does_not_answer_is_said(install, tmp_path, function, stat
 
 def test_a_gpu_without_its_driver_is_found_on_the_bus(install, tmp_path):
   bus = pci_devices(tmp_path, ("0x8086", "0x030000"), ("0x10de", "0x030200"))
-  assert (
-    "its driver is not found (libnvidia-ml.so.1)" in nvidia_driver.read(no_library, bus).failure
-  )
+  assert "no driver for it (libnvidia-ml.so.1)" in nvidia_driver.read(no_library, bus).failure
   asleep = install(Library(fails={"nvmlInitWithFlags": 9}))
-  assert "installed and not loaded" in nvidia_driver.read(asleep, bus).failure
+  assert "but has not loaded it" in nvidia_driver.read(asleep, bus).failure
 
 
 def test_no_sign_of_a_gpu(install, tmp_path):

@@ -168,7 +168,9 @@ def test_other_gin_files_are_refused_on_all_workers_with_the_line_that_differs()
   facts = {number: {"gin": GIN.format(64 if number == 2 else 32)} for number in range(3)}
   for error in gather_all(clusters(3), facts):
     assert isinstance(error, errors.SettingError)
-    assert "The workers of TF_CONFIG differ: gin of worker 2 is not that of worker 0" in str(error)
+    assert "The workers of TF_CONFIG differ: gin differs between worker 0 and worker 2" in str(
+      error
+    )
     assert "worker 0: run.train_batch_size = 32\n" in str(error)
     assert "worker 2: run.train_batch_size = 64\n" in str(error)
     assert "train_steps" not in str(error)

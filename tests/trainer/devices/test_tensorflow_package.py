@@ -28,14 +28,14 @@ def test_what_fits_is_no_problem():
 @pytest.mark.parametrize(
   "versions, problem",
   [
-    ({}, f"TensorFlow is not installed: {installation.command('cpu')}"),
+    ({}, f"This Python has no TensorFlow: {installation.command('cpu')}"),
     (
       {"tensorflow": "2.21.0", "tensorflow_cpu": "2.20.0"},
-      "tensorflow-cpu 2.20.0 and tensorflow 2.21.0 are installed and overwrite each other",
+      "tensorflow-cpu 2.20.0 and tensorflow 2.21.0, and they overwrite each other",
     ),
     (
       {"tensorflow_tpu": "2.20.0", "tensorflow_cpu": "2.21.0"},
-      "tensorflow-tpu 2.20.0 and tensorflow-cpu 2.21.0 are installed and overwrite each other",
+      "tensorflow-tpu 2.20.0 and tensorflow-cpu 2.21.0, and they overwrite each other",
     ),
   ],
 )

@@ -132,9 +132,9 @@ def test_a_lost_worker_ends_the_other_and_both_go_on_from_the_checkpoint(tmp_pat
   who = f"worker {victim} (localhost:"
   # By itself, or by the link where the main thread waits for the worker that is gone.
   if "lost: " in output:
-    assert f"lost: Worker {1 - victim} of 2 lost another one: {who}" in output
-    assert re.search(r"\) (has ended|is gone \(.*\))\. Start all workers", output)
-    assert "go on from the newest checkpoint" in output
+    assert f"lost: Worker {1 - victim} of 2 lost another worker: {who}" in output
+    assert re.search(r"\) (has ended|does not answer any more \(.*\))\. Start all workers", output)
+    assert "resume from the newest checkpoint" in output
   else:
     assert f"error: W{who[1:]}" in log
   reached = directory.CheckpointDirectory(str(tmp_path)).steps()[-1]

@@ -53,7 +53,7 @@ def test_without_a_model_dir_it_is_a_new_one(caplog):
     }
   assert len(folders) == 2
   assert all(os.path.isdir(folder) for folder in folders)
-  assert "No model_dir was given; using the temporary folder" in caplog.text
+  assert "No model_dir: writing to the temporary folder" in caplog.text
 
 
 @pytest.mark.parametrize("config", [{"device": "cpu"}, "cpu", trainer.TPUConfig()])
@@ -242,7 +242,7 @@ def test_predictions_that_are_one_tensor(model_dir):
   np.testing.assert_allclose(
     list(estimator.predict(programs.examples(5))), line_of(estimator, 5), atol=1e-6
   )
-  with pytest.raises(errors.SettingError, match="need predictions that are a dict"):
+  with pytest.raises(errors.SettingError, match="need a dict of predictions"):
     estimator.predict(programs.examples(5), predict_keys=["y"])
 
 
@@ -450,7 +450,7 @@ def test_what_a_function_changes_in_its_params_no_other_sees(tmp_path):
 
 
 def test_params_that_cannot_be_copied_are_said(tmp_path):
-  with pytest.raises(errors.SettingError, match="params has a value that cannot be copied"):
+  with pytest.raises(errors.SettingError, match="cannot copy a value of params"):
     programs.estimator(tmp_path, params={"lock": threading.Lock()})
 
 

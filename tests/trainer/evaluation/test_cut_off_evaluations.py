@@ -273,7 +273,7 @@ def test_an_evaluation_that_there_is_none_of_any_more_is_named(tmp_path, caplog)
   with pytest.raises(Killed):
     run(tmp_path, spec([], "old", kill=1))
   run(tmp_path, spec([], "new"))
-  assert "The evaluation 'old' of step 10 is pending, and no EvalSpec has this name" in caplog.text
+  assert "The pending evaluation 'old' of step 10 has no EvalSpec of its name" in caplog.text
   assert pending_in(tmp_path) == []
 
 

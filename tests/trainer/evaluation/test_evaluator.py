@@ -108,8 +108,7 @@ def test_the_number_of_examples_is_told(one_core, caplog):
 
 def test_an_empty_set_is_an_error(trained):
   with pytest.raises(
-    errors.InputError,
-    match="eval input_fn .*input_fn gave no example: there is nothing to evaluate",
+    errors.InputError, match="eval input_fn .*input_fn gave no example to evaluate"
   ):
     trained.evaluate(programs.examples(0))
 
@@ -218,7 +217,7 @@ def test_a_folder_that_may_only_be_read_is_evaluated_all_the_same(trained, monke
   read_only = OSError(errno.EROFS, "Read-only file system")
   monkeypatch.setattr(evaluations_file, "add", unwritten(read_only))
   assert trained.evaluate(programs.examples(11))["loss"] > 0
-  assert "The evaluation is not written down" in caplog.text
+  assert "The record of this evaluation is lost" in caplog.text
 
 
 def test_on_a_full_disk_the_values_are_said_before_the_error(trained, monkeypatch, caplog):

@@ -76,8 +76,8 @@ def test_another_process_may_evaluate(tmp_path):
 @pytest.mark.parametrize(
   "settings, message",
   [
-    ({}, "set patience .evaluations. or patience_steps"),
-    ({"patience": 1, "patience_steps": 1}, "set patience .evaluations. or patience_steps"),
+    ({}, "set either patience .evaluations. or patience_steps"),
+    ({"patience": 1, "patience_steps": 1}, "set either patience .evaluations. or patience_steps"),
     ({"patience": 0}, "EarlyStopping.patience is .*; expected an int greater than 0"),
     ({"patience": 1, "mode": "lowest"}, "EarlyStopping.mode is 'lowest'"),
     ({"patience": 1, "min_delta": -1}, "EarlyStopping.min_delta is -1; expected a number of at"),

@@ -49,7 +49,8 @@ def test_it_can_end_the_training(tmp_path):
 
 
 @pytest.mark.parametrize(
-  "arguments, message", [((3,), "expected a function"), ((print,), "would never be called")]
+  "arguments, message",
+  [((3,), "expected a function"), ((print,), "has no time to call its function")],
 )
 def test_values_that_cannot_work(arguments, message):
   with pytest.raises(errors.SettingError, match=message):

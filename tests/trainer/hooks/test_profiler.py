@@ -33,7 +33,7 @@ def test_a_training_goes_on_where_the_process_is_taking_another_profile(tmp_path
     estimator.train(programs.train_input, hooks=[Profiler(1, 2)], max_steps=3)
   finally:
     tf.profiler.experimental.stop()
-  assert "No profile is taken at step 1: this process is taking another one." in caplog.text
+  assert "No profile at step 1: this process is taking another one." in caplog.text
   assert estimator.latest_step() == 3
 
 

@@ -167,5 +167,5 @@ def test_the_flag_times_both_inputs_and_does_nothing_else(tmp_path):
   for report in (train, evaluation):
     assert "map gather (in_memory.py:" in report
     assert report.count("<- slowest") == 1
-  assert "Nothing was trained or written." in evaluation
+  assert "The training ran no step and wrote no file." in evaluation
   assert list(tmp_path.iterdir()) == []

@@ -43,7 +43,7 @@ def test_each_example_of_an_epoch_is_seen_once(service, caplog):
     dataset, _ = feeder_of(service).batches(Kind.TRAIN, programs.examples(37), start=8)
   assert seen(dataset) == sorted(x[:, 0].tolist())  # from the beginning, whatever the start
   assert "once an epoch, in no certain order" in caplog.text
-  assert "is started again begins a new epoch" in caplog.text
+  assert "A restarted training begins a new epoch" in caplog.text
 
 
 def test_the_hosts_of_a_training_share_an_epoch(service):

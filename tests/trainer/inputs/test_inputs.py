@@ -145,22 +145,18 @@ MISTAKES = {
     lambda params: None,
     errors.SpecError,
     r"must return a tf.data.Dataset .* it returned "
-    r"None \(is a return statement missing\?\)",
+    r"None \(missing return statement\?\)",
   ),
   "tensors": (
     lambda params: (tf.zeros([4, 2]), tf.zeros([4])),
     errors.SpecError,
-    "returned tuple: tensors have to come from a dataset",
+    "returned tuple: tensors must come from a dataset",
   ),
-  "tensor": (
-    lambda params: tf.zeros([4, 2]),
-    errors.SpecError,
-    "tensors have to come from a dataset",
-  ),
+  "tensor": (lambda params: tf.zeros([4, 2]), errors.SpecError, "tensors must come from a dataset"),
   "dict": (
     lambda params: {"x": tf.zeros([4, 2])},
     errors.SpecError,
-    "returned dict: tensors have to come from a dataset",
+    "returned dict: tensors must come from a dataset",
   ),
   "iterator": (
     lambda params: iter(tf.data.Dataset.range(4)),
@@ -175,7 +171,7 @@ MISTAKES = {
   "another argument": (
     lambda p: dataset_of(tf.zeros([8, 1])),
     errors.SettingError,
-    "has the argument 'p', which nobody gives: expected params, input_context, start, or a default",
+    "has the argument 'p' without a value: expected params, input_context, start, or a default",
   ),
   "raises": (
     _raises,

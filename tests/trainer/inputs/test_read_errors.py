@@ -64,7 +64,7 @@ def assert_told(call, kind, input_fn, function):
   with pytest.raises(errors.InputError) as raised:
     call()
   told = re.fullmatch(
-    r"The (\w+) input_fn (\w+) failed while it was read \((.*)\): (.*)", str(raised.value)
+    r"The (\w+) input_fn (\w+) failed while Octet read it \((.*)\): (.*)", str(raised.value)
   )
   assert told, raised.value
   assert told[1] == kind

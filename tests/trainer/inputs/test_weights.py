@@ -120,7 +120,7 @@ def test_a_weight_that_is_none_is_found_when_it_is_read(weight):
     (
       lambda: dataset_of(LABELS, np.ones(6), weight=np.ones(6)),
       {"weight_column": "weight"},
-      "gives weights already",
+      "already gives weights",
     ),
     (lambda: dataset_of(LABELS, np.ones([6, 4])), {}, r"shape \(6, 4\), and the labels \(6,\)"),
     (lambda: dataset_of(LABELS, np.array(["a"] * 6)), {}, "of string; expected numbers"),

@@ -52,7 +52,7 @@ def test_a_text_is_replaced(tmp_path):
 
 def test_a_text_that_cannot_be_written_is_told(tmp_path):
   with pytest.raises(
-    errors.OutputError, match=r"config\.gin \(--model_dir\) cannot be written: .*No such file"
+    errors.OutputError, match=r"Cannot write .*config\.gin \(--model_dir\): .*No such file"
   ):
     files.write(os.path.join(tmp_path, "gone", "config.gin"), "")
 

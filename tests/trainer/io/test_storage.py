@@ -50,8 +50,8 @@ def test_what_fails_for_long_names_the_operation_the_path_the_tries_and_the_time
   tries = len(clock.pauses) + 1
   assert str(raised.value) == (
     f"Cannot write the checkpoint gs://a/b: it failed {tries} times in {clock():.0f} s, in the end "
-    "with UnavailableError: the server is. Start the same command again when the storage answers; "
-    "a training goes on from its newest checkpoint."
+    "with UnavailableError: the server is. Run the same command when the storage answers; "
+    "a training resumes from its newest checkpoint."
   )
   assert raised.value.exit_code == 75
   assert clock() <= storage.RETRIES.total_seconds
@@ -209,9 +209,9 @@ UNREACHABLE = tf.errors.FailedPreconditionError(
 @pytest.mark.parametrize(
   ("path", "error", "said"),
   [
-    ("foo://a/b", None, "--model_dir=foo://a/b cannot be read: File system scheme 'foo' not impl"),
-    ("gs://a/b", UNREACHABLE, "--model_dir=gs://a/b cannot be read: Error executing an HTTP requ"),
-    ("/a/b", PermissionError(13, "Permission denied"), "--model_dir=/a/b cannot be read: Permissi"),
+    ("foo://a/b", None, "Cannot read --model_dir=foo://a/b: File system scheme 'foo' not impl"),
+    ("gs://a/b", UNREACHABLE, "Cannot read --model_dir=gs://a/b: Error executing an HTTP requ"),
+    ("/a/b", PermissionError(13, "Permission denied"), "Cannot read --model_dir=/a/b: Permissi"),
   ],
 )
 def test_a_folder_that_does_not_answer_is_one_sentence(path, error, said, monkeypatch):

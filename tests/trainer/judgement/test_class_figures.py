@@ -60,7 +60,7 @@ def test_the_largest_confusions_are_named_in_a_sentence():
     "The largest confusions: cat taken for dog (2 of 3) and dog taken for cow (1 of 2)."
   )
   arrays["predicted"] = arrays["label"]
-  assert describe(arrays)["sentence"] == "No example is taken for another class."
+  assert describe(arrays)["sentence"] == "The model mistakes no example for another class."
 
 
 def test_a_class_without_examples_has_no_recall_and_is_named():
@@ -69,7 +69,7 @@ def test_a_class_without_examples_has_no_recall_and_is_named():
   last = found["classes"][3]
   assert (last["examples"], last["recall"]) == (0, dict(value=None, low=None, high=None))
   assert last["precision"]["value"] is None
-  assert "The class d has no example, so that its recall is not known." in found["notes"]
+  assert "The class d has no example and so no recall." in found["notes"]
   # It does not lower the mean over the classes.
   assert found["metrics"]["macro_f1"] == describe(arrays)["metrics"]["macro_f1"]
 
@@ -91,7 +91,7 @@ def test_of_ten_thousand_classes_the_worst_are_shown_and_the_rest_is_told():
   found = describe(arrays, classes=10_000, resamples=5)
   assert len(found["classes"]) == 100
   assert len(found["confusions"]["counts"]) == 20
-  assert any("leaves out 9,900" in note for note in found["notes"])
+  assert any("the table shows the 100 with" in note for note in found["notes"])
   # All of a label's examples are in its row, those of classes that are not shown together.
   for number, row in zip(
     found["confusions"]["classes"], found["confusions"]["counts"], strict=True

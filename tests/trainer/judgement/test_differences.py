@@ -94,7 +94,7 @@ def test_other_examples_and_missing_reports_are_told(tmp_path):
   one = Run(observed.write(tmp_path / "a", observed.classes(20), step=10))
   other = Run(observed.write(tmp_path / "b", observed.classes(21)))
   number = Run(observed.write(tmp_path / "c", observed.numbers(20), kind="numbers"))
-  with pytest.raises(errors.SettingError, match="20 examples and .* on 21"):
+  with pytest.raises(errors.SettingError, match="20 examples, .* 21"):
     differences.compare([one], [other])
   with pytest.raises(errors.SettingError, match="predicts classes, and .* predicts numbers"):
     differences.compare([one], [number])

@@ -130,7 +130,7 @@ def test_a_report_of_each_evaluation_and_of_slices(tmp_path):
     (Report(), "predicts first, y: name the number"),
     (Report(prediction="z"), "name the number"),
     (Report(prediction="y", slices=["city"]), "slices has 'city', and the features have x"),
-    (Report(prediction="y", slices=["x"]), "whose shape for an example is"),
+    (Report(prediction="y", slices=["x"]), "its shape for an example is"),
   ],
 )
 def test_what_a_report_lacks_is_told_before_anything_is_written(tmp_path, report, message):

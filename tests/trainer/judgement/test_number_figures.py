@@ -37,7 +37,9 @@ def test_nan_predictions_are_left_out_and_told():
   found = describe(arrays)
   rest = np.abs(arrays["predicted"] - arrays["label"])[5:].mean()
   assert found["metrics"]["mae"]["value"] == pytest.approx(rest)
-  assert found["notes"] == ["5 of 50 predictions or labels are NaN or infinite: they are left out."]
+  assert found["notes"] == [
+    "5 of 50 predictions or labels are NaN or infinite: the report leaves them out."
+  ]
   arrays["predicted"][:] = np.nan
   assert describe(arrays)["metrics"]["mae"] == dict(value=None, low=None, high=None)
   assert describe(arrays)["residuals"] is None

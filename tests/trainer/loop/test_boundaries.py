@@ -516,7 +516,9 @@ def test_a_last_checkpoint_that_fails_once_is_written_again(tmp_path, monkeypatc
   estimator = programs.estimator(tmp_path, on_checkpoint_failure="warn", save_checkpoints_steps=2)
   estimator.train(programs.train_input, max_steps=4)
   assert estimator.latest_step() == 4
-  assert "Step 2 is saved. The next checkpoint is the next try." in caplog.text
+  assert (
+    "The newest checkpoint is of step 2. Octet tries again at the next checkpoint." in caplog.text
+  )
 
 
 def test_a_checkpoint_on_the_way_that_fails_is_a_warning(tmp_path, monkeypatch):
@@ -539,9 +541,7 @@ def test_a_restart_finds_that_the_input_had_ended(tmp_path, caplog):
   assert run() == 5
   caplog.clear()
   assert run() == 5
-  assert "Training ended: input exhausted at step 5, which an earlier run has recorded" in (
-    caplog.text
-  )
+  assert "Training ended: an earlier run exhausted the input at step 5" in (caplog.text)
   assert run(max_steps=8) == 8  # another length: the user wants more
   assert run(max_steps=20) == 10  # the rest of the second epoch
   assert run(max_steps=20) == 10

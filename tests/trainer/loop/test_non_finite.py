@@ -76,11 +76,11 @@ def test_the_step_the_tensor_and_the_batch(tmp_path, device):
     estimator(tmp_path, device).train(with_bad_row(-1), max_steps=400)
   text = str(raised.value)
   assert (
-    f"NaN at step {BAD_STEP}. The first tensor that is not finite is the output of Log, float32, ("
-    in text
+    f"NaN at step {BAD_STEP}. The first tensor with NaN or infinite values is the output of Log, "
+    "float32, (" in text
   )
   assert "test_non_finite.py:" in text
-  assert "model.ckpt-100; nothing was written since" in text
+  assert "model.ckpt-100; the training wrote no file since" in text
   batch = np.load(tmp_path / "non_finite" / f"step-{BAD_STEP}.npz")
   rows = np.concatenate([batch[name] for name in batch.files if "positive" in name])
   np.testing.assert_array_equal(rows, [2, 2, 2, -1, 2, 2, 2, 2])
@@ -92,9 +92,7 @@ def test_the_step_the_tensor_and_the_batch(tmp_path, device):
 
 def test_an_input_that_is_not_finite_is_named(tmp_path):
   with pytest.raises(
-    errors.NonFiniteError,
-    match=r'features\["positive"\] of its batch has values '
-    r"that are not finite",
+    errors.NonFiniteError, match=r'features\["positive"\] of its batch has NaN or infinite values'
   ):
     estimator(tmp_path, "cpu").train(with_bad_row(np.nan), max_steps=400)
 

@@ -83,7 +83,7 @@ def left(number, message=""):
 def test_the_run_saves_and_goes_on_to_the_bit(number, tmp_path, caplog):
   cut = programs.estimator(tmp_path / "cut", **programs.fixed_loops(1))
   with left(
-    number, f"saved at step 3 in {tmp_path / 'cut'}; the same command, or call, goes on from there"
+    number, f"saved at step 3 in {tmp_path / 'cut'}; the same command, or call, resumes from there"
   ):
     cut.train(programs.train_input, steps=8, hooks=[sending_and_hearing(number, at=3)])
   assert "saving at the end of this device loop" in caplog.text
@@ -174,7 +174,7 @@ def test_an_evaluation_in_a_training_is_left_as_it_is(number, tmp_path, caplog):
       trainer.TrainSpec(programs.train_input, max_steps=6),
       trainer.EvalSpec(blocking_while(number)),
     )
-  assert "ending here; step 2 is saved" in caplog.text
+  assert "ending here; the checkpoint of step 2 is on disk" in caplog.text
   assert estimator.latest_step() == 2
   assert set(evaluations_file.read(str(tmp_path), "")) == set()
 
@@ -267,7 +267,7 @@ def test_while_the_step_is_built_there_is_nothing_to_save(tmp_path):
 
 def test_after_the_last_step_it_is_said_that_the_evaluation_is_left(tmp_path):
   estimator = programs.estimator(tmp_path).train(programs.train_input, max_steps=2)
-  with left(signal.SIGINT, "in the last evaluation; the training is saved"):
+  with left(signal.SIGINT, "in the last evaluation, after the training's last checkpoint"):
     trainer.train_and_evaluate(
       estimator,
       trainer.TrainSpec(programs.train_input, max_steps=2),
@@ -301,7 +301,7 @@ def test_a_checkpoint_that_cannot_be_written_is_not_said_to_be_saved(tmp_path):
 def test_in_a_programs_own_process_the_second_ctrl_c_is_an_exception_at_once(tmp_path, monkeypatch):
   monkeypatch.setattr(preemption, "_ONE_PRESS_SECONDS", 0)
   estimator = programs.estimator(tmp_path, **programs.fixed_loops(1))
-  with left(signal.SIGINT, "a second time, and ended at once"):
+  with left(signal.SIGINT, "a second time: the process ended at once"):
     estimator.train(programs.train_input, steps=8, hooks=[sending(signal.SIGINT, at=3, times=2)])
   assert estimator.latest_step() == 0
 

@@ -116,10 +116,9 @@ def test_force_takes_it_and_the_other_one_ends_at_its_next_save(tmp_path, caplog
   first, second = TrainingLock(str(tmp_path)), TrainingLock(str(tmp_path), force=True)
   with first.hold():
     with second.hold():
-      assert f"--force: {tmp_path} is taken from process {os.getpid()} on host" in caplog.text
+      assert f"--force: taking {tmp_path} from process {os.getpid()} on host" in caplog.text
       with pytest.raises(
-        errors.ModelDirBusyError,
-        match=f"was taken from this training: process {os.getpid()} .*It ends",
+        errors.ModelDirBusyError, match=f"from this one: process {os.getpid()} .*This training ends"
       ):
         first.check()
       second.check()
@@ -145,7 +144,7 @@ def test_to_remove_the_file_is_to_take_the_folder(tmp_path):
   with lock.hold():
     os.remove(file_of(tmp_path))
     with pytest.raises(
-      errors.ModelDirBusyError, match="its file training.lock was removed. It ends"
+      errors.ModelDirBusyError, match="its file training.lock is missing. This training ends"
     ):
       lock.check()
     with TrainingLock(str(tmp_path)).hold():
@@ -253,8 +252,8 @@ def test_one_without_a_sign_of_life_is_waited_for_so_long_and_it_is_said(elsewhe
     assert told(elsewhere.folder)["pid"] == os.getpid()
   assert elsewhere.time == training_lock.EXPIRES_SECONDS
   assert (
-    "process 7 on host far, started 2026-01-02T03:04:05+00:00. If it does not rewrite the file "
-    "within 90 s, it counts as dead" in caplog.text
+    "process 7 on host far, started 2026-01-02T03:04:05+00:00. If that training does not rewrite "
+    "the file within 90 s, it counts as dead" in caplog.text
   )
 
 
@@ -302,7 +301,7 @@ def test_force_does_not_wait(elsewhere, caplog):
   elsewhere.write()
   with elsewhere.lock(force=True).hold():
     assert told(elsewhere.folder)["pid"] == os.getpid()
-  assert "is taken from process 7 on host far" in caplog.text
+  assert "from process 7 on host far" in caplog.text
   assert elsewhere.looks == 0
   assert not tf.io.gfile.exists(file_of(elsewhere.folder))
 
@@ -312,9 +311,7 @@ def test_one_whose_folder_was_taken_ends_at_its_next_save_and_leaves_the_other_a
   with lock.hold():
     elsewhere.write()
     for _ in range(2):
-      with pytest.raises(
-        errors.ModelDirBusyError, match="taken from this training: process 7 on host far"
-      ):
+      with pytest.raises(errors.ModelDirBusyError, match="from this one: process 7 on host far"):
         lock.check()
   assert told(elsewhere.folder)["pid"] == 7
 
@@ -409,7 +406,7 @@ def test_a_training_whose_folder_was_taken_ends_and_spoils_nothing(tmp_path):
       programs.estimator(tmp_path, force=True).train(programs.train_input, steps=5)
 
   first = programs.estimator(tmp_path, save_checkpoints_steps=2)
-  with pytest.raises(errors.ModelDirBusyError, match="was taken from this training"):
+  with pytest.raises(errors.ModelDirBusyError, match="Another training took"):
     first.train(programs.train_input, steps=10, hooks=[hook])
   assert directory.CheckpointDirectory(str(tmp_path)).steps() == [0, 5]
 
@@ -420,7 +417,7 @@ def test_two_trainings_that_begin_in_a_folder_that_is_not_there(tmp_path):
     return programs.train_input(params)
 
   estimator = programs.estimator(tmp_path / "model")
-  with pytest.raises(errors.ModelDirBusyError, match="since this one began: start again"):
+  with pytest.raises(errors.ModelDirBusyError, match="after this one began: restart"):
     estimator.train(input_fn, steps=5)
   estimator.train(programs.train_input, max_steps=5)
   assert estimator.latest_step() == 5

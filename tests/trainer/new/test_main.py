@@ -62,7 +62,7 @@ def test_a_folder_that_is_there_stays_as_it_is(tmp_path):
 
 def test_a_folder_that_cannot_be_written(tmp_path):
   (tmp_path / "file").touch()
-  with pytest.raises(errors.OutputError, match="cannot be written to"):
+  with pytest.raises(errors.OutputError, match="Cannot write the project to"):
     main.create(tmp_path / "file" / "mine")
 
 

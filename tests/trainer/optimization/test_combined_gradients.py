@@ -419,7 +419,7 @@ def test_gradients_that_are_computed_under_a_condition_are_an_error_on_several_c
 
     return tf.cond(global_step > 5, step, tf.no_op)
 
-  with pytest.raises(errors.ModelFnError, match="under tf.cond.*compute them before it"):
+  with pytest.raises(errors.ModelFnError, match="inside tf.cond.*compute them before it"):
     trained_two(train_op, tmp_path, "cpu:8", steps=1)
 
 

@@ -395,8 +395,8 @@ def test_what_does_not_fit_together(make, message):
 def test_a_missing_measure_is_told_before_anything_is_written(tmp_path):
   with pytest.raises(
     errors.SettingError,
-    match="schedules.linear.warmup is '1 epoch', and the "
-    "examples of an epoch is not known: set RunConfig",
+    match="schedules.linear.warmup is '1 epoch', and Octet "
+    "does not know the examples of an epoch: set RunConfig",
   ):
     train(tmp_path / "run", program(OPTIMIZERS["keras"], falling), epoch_examples=None)
   assert not (tmp_path / "run").exists()
@@ -404,7 +404,6 @@ def test_a_missing_measure_is_told_before_anything_is_written(tmp_path):
 
 def test_outside_of_a_training_it_wants_a_step():
   with pytest.raises(
-    errors.SettingError,
-    match="schedules.constant is called outside of a training: give it the step",
+    errors.SettingError, match="A call of schedules.constant outside of a training needs the step"
   ):
     schedules.constant(0.1)()

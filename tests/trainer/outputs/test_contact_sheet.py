@@ -85,14 +85,14 @@ def test_without_matplotlib_it_is_said(tmp_path, monkeypatch, caplog):
     assert not contact_sheet.write(
       str(tmp_path / "sheet.png"), [np.zeros([2, 2, 3])], [contact_sheet.Caption(["x"])]
     )
-  assert "No contact sheet: matplotlib is not installed" in caplog.text
+  assert "No contact sheet: it needs matplotlib" in caplog.text
   assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_not_there(tmp_path):
   with pytest.raises(
     errors.OutputError,
-    match=r"The contact sheet cannot be written to "
+    match=r"Cannot write the contact sheet to "
     r".*sheet.png \(--model_dir\)",
   ):
     contact_sheet.write(

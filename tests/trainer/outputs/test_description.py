@@ -49,7 +49,7 @@ def test_the_signature_that_initializes_is_none_of_the_models(tmp_path):
 def test_what_is_no_saved_model(content, tmp_path):
   if content is not None:
     (tmp_path / "saved_model.pb").write_bytes(content)
-  with pytest.raises(errors.InputError, match="is no SavedModel: .*saved_model.pb cannot be read"):
+  with pytest.raises(errors.InputError, match="is no SavedModel: cannot read .*saved_model.pb"):
     description.signatures_of(str(tmp_path))
 
 

@@ -192,7 +192,7 @@ def test_an_engine_that_gives_something_else_is_refused(saved_model, monkeypatch
   ("name", "precision", "message"),
   [
     ("torch", "float32", "--engine=torch: expected one of auto, tensorflow, onnx"),
-    ("onnx", "bfloat16", "--precision=bfloat16 is OpenVINO's alone"),
+    ("onnx", "bfloat16", "--precision=bfloat16 works with OpenVINO alone"),
     ("openvino", "int4", "--precision=int4: expected one of float32, bfloat16"),
   ],
 )
@@ -253,5 +253,5 @@ def test_a_model_of_texts_runs_in_tensorflow_alone(tmp_path):
 
 
 def test_int8_is_made_at_export(saved_model):
-  with pytest.raises(errors.SettingError, match="has no model_int8.tflite. It is made of a sample"):
+  with pytest.raises(errors.SettingError, match="has no model_int8.tflite. Export it with"):
     engines.load(saved_model, "tflite_int8")

@@ -169,5 +169,5 @@ def test_a_note_with_another_digit_is_damaged(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
   (tmp_path / "file").touch()
-  with pytest.raises(errors.OutputError, match=r"exporting\.json .* cannot be written"):
+  with pytest.raises(errors.OutputError, match=r"Cannot write .*exporting\.json "):
     export(tmp_path / "file" / "below", 10)

@@ -272,7 +272,7 @@ def test_an_export_that_needs_this_process_is_not_published(tmp_path):
   estimator = programs.estimator(tmp_path / "model", with_python).train(
     programs.train_input, steps=1
   )
-  with pytest.raises(errors.ExportError, match="(?s)cannot be used without Octet: .*pyfunc"):
+  with pytest.raises(errors.ExportError, match="(?s)does not work without Octet: .*pyfunc"):
     estimator.export_saved_model(tmp_path / "export")
   assert names_of(tmp_path / "export") == []
 
@@ -290,7 +290,7 @@ def test_a_check_that_is_not_wanted_is_not_made(tmp_path, exported):
   [
     (
       {"picture": decode},
-      "A decoder is of the feature 'picture', and the model takes image, scale",
+      "There is a decoder for the feature 'picture', and the model takes image, scale",
     ),
     (
       {"image": lambda encoded: decode(encoded)[:3]},

@@ -49,9 +49,9 @@ def test_metrics_have_their_intervals():
 
 def test_what_is_not_known_is_said():
   text = model_card.text(described())
-  assert section(text, "Metrics") == "This checkpoint was not evaluated."
-  assert "nothing is known of their training" in section(text, "Training")
-  assert section(text, "Limits").startswith("*Not filled in. Say where the model is known to fail")
+  assert section(text, "Metrics") == "The run did not evaluate this checkpoint."
+  assert "without a record of their training" in section(text, "Training")
+  assert section(text, "Limits").startswith("*Not filled in. Say known failures")
   plain = section(model_card.text(described(metrics={"loss": 0.5})), "Metrics")
   assert "| loss | 0.5 |" in plain
   assert "run.evaluation_report = @EvaluationReport()" in plain
@@ -68,7 +68,7 @@ def test_the_author_has_the_word():
 def test_sizes_and_signatures():
   text = model_card.text(described())
   assert section(text, "Sizes") == (
-    "9,610 parameters in 6 variables, of which 9,600 are trained; 38.4 kB. The files of the "
+    "9,610 parameters in 6 variables, 9,600 of them trainable; 38.4 kB. The files of the "
     "export: 91.2 kB."
   )
   assert "| input | x | float32 | [any, 3] |" in section(text, "Inputs and outputs")

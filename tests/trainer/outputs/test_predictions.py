@@ -73,7 +73,7 @@ def test_the_file_is_whole_or_not_there(tmp_path):
 def test_a_folder_that_is_not_there(tmp_path):
   with pytest.raises(
     errors.OutputError,
-    match=r"The predictions cannot be written to .*p.jsonl "
+    match=r"Cannot write the predictions to .*p.jsonl "
     r"\(--model_dir\)",
   ):
     predictions.write(str(tmp_path / "nowhere" / "p.jsonl"), [{"x": np.float32(1)}])
@@ -235,7 +235,7 @@ def test_no_contact_sheet(given, tmp_path):
       ["class", "probabilities"],
       "run.class_names has 2 names, and the model_fn predicts the probabilities of 3 classes",
     ),
-    (NAMES, ["probabilities"], 'run.class_names are given, and the model_fn predicts no "class"'),
+    (NAMES, ["probabilities"], 'run.class_names needs a predicted "class"'),
   ],
 )
 def test_names_that_do_not_fit(names, keys, said, tmp_path):
@@ -247,7 +247,7 @@ def test_names_that_do_not_fit(names, keys, said, tmp_path):
 def test_a_class_that_has_no_name(tmp_path):
   with pytest.raises(
     errors.SettingError,
-    match="The class 2 was predicted or is a label, and run.class_names has 2 names",
+    match="A prediction or label is the class 2, and run.class_names has 2 names",
   ):
     predictions.save(str(tmp_path / "p"), pairs(keys=["class"]), NAMES[:2])
 

@@ -85,5 +85,5 @@ def test_what_is_missing_is_said_at_once(monkeypatch):
 
 def test_int8_needs_data(saved_model):
   check = verification.Check("serving_default", {}, {})
-  with pytest.raises(errors.SettingError, match="learns from a sample of the data"):
+  with pytest.raises(errors.SettingError, match="needs a sample of the data"):
     runtimes.add(saved_model, ["tflite_int8"], check, None)

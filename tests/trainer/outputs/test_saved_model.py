@@ -82,13 +82,13 @@ def test_extra_files(trained, tmp_path):
 
 
 def test_an_export_that_fails_is_not_there(trained, tmp_path):
-  with pytest.raises(errors.OutputError, match="The SavedModel cannot be written to"):
+  with pytest.raises(errors.OutputError, match="Cannot write the SavedModel to"):
     trained.export_saved_model(
       tmp_path / "export", assets_extra={"labels.txt": str(tmp_path / "missing.txt")}
     )
   assert [name for name in os.listdir(tmp_path / "export") if name.isdigit()] == []
   (tmp_path / "file").write_text("in the way")
-  with pytest.raises(errors.OutputError, match="The SavedModel cannot be written to"):
+  with pytest.raises(errors.OutputError, match="Cannot write the SavedModel to"):
     trained.export_saved_model(tmp_path / "file" / "export")
 
 
@@ -111,7 +111,7 @@ def test_somebody_says_which_features_there_are(trained, tmp_path):
   fresh = programs.estimator(trained.model_dir)
   with pytest.raises(
     errors.SettingError,
-    match="nothing says which features the model takes: give serving_input_receiver_fn",
+    match="does not know the features of the model: give serving_input_receiver_fn",
   ):
     fresh.export_saved_model(tmp_path)
 

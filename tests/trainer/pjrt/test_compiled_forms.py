@@ -55,7 +55,7 @@ def test_why_is_told_by_the_nearest_form_of_the_program(forms):
 def test_a_damaged_form_is_told_and_can_be_written_anew(forms, damage, why):
   path = file_of(forms)
   path.write_bytes(damage(path.read_bytes()))
-  with pytest.raises(errors.FileDamagedError, match=f"{path.name}.*{why}.*compiled again"):
+  with pytest.raises(errors.FileDamagedError, match=f"{path.name}.*{why}.*the next run compiles"):
     forms.find("a", KEY)
   forms.add("a", KEY, b"again")
   assert forms.find("a", KEY) == (b"again", "")

@@ -31,7 +31,7 @@ def test_a_result_that_does_not_fit_its_variable(result, problem):
 
 
 def test_two_results_for_one_variable():
-  with pytest.raises(errors.SettingError, match="another result updates"):
+  with pytest.raises(errors.SettingError, match="the same variable as another result"):
     program.Program(b"", conftest.ARGUMENTS, (conftest.RESULTS[0],) * 2, 8)
 
 

@@ -69,7 +69,7 @@ def test_a_folder_that_is_there_is_left_alone(folder, untested_code):
 
 def test_what_cannot_be_written_leaves_nothing(tmp_path, untested_code):
   (tmp_path / "file").write_text("")
-  with pytest.raises(errors.OutputError, match="cannot be written"):
+  with pytest.raises(errors.OutputError, match="Cannot write"):
     saved_program.write(tmp_path / "file" / "saved", untested_code)
   assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
@@ -143,5 +143,7 @@ def test_a_damaged_compiled_form_is_told(folder):
   saved.add_compiled(KEY, b"machine code")
   (path,) = (folder / "compiled").iterdir()
   path.write_bytes(b"machine")
-  with pytest.raises(errors.FileDamagedError, match="remove it, and the program is compiled again"):
+  with pytest.raises(
+    errors.FileDamagedError, match="remove it; the next run compiles the program again"
+  ):
     saved.compiled_for(KEY)

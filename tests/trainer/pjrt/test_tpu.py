@@ -79,11 +79,11 @@ def test_what_keeps_a_run_from_a_tpu_is_known_before_jax_starts(machine, package
   monkeypatch.setenv("JAX_PLATFORMS", "tpu,cpu")
   assert tpu.problem() == ""
   monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-  assert tpu.problem().startswith("jax is told to start cpu without the TPU: set JAX_PLATFORMS=")
+  assert tpu.problem().startswith("restricts jax to cpu, without the TPU: set JAX_PLATFORMS=")
   packages()
-  assert tpu.problem().startswith("libtpu is not installed, and programs")
+  assert tpu.problem().startswith("need libtpu; this Python has none")
   packages(libtpu="0.0.42", jax="0.7.0")
-  assert tpu.problem().startswith("jax 0.7.0 is installed; Octet runs programs with 0.8.1")
+  assert tpu.problem().startswith("jax 0.7.0; Octet runs programs with 0.8.1")
   assert "[tpu]" in tpu.problem()
 
 
@@ -149,11 +149,11 @@ OTHERS = "Unknown backend tpu. Available backends are ['cpu']"
 @pytest.mark.parametrize(
   "said, sentence",
   [
-    (NO_CHIPS, "has no TPU here .* libtpu: NOT_FOUND: .* No jellyfish device found.. It drives"),
-    (LOCKED, "The TPU is in use by another process"),
-    (LOCKED.replace("Internal error", "The TPU is already in use"), "in use by another process"),
-    (NO_LIBRARY, r"libtpu cannot be loaded \(INTERNAL: Failed .* directory\): pip .*\[tpu\]"),
-    (OTHERS, "jax was started in this process without the TPU"),
+    (NO_CHIPS, "has no TPU here .* libtpu: NOT_FOUND: .* No jellyfish device found.. PJRT drives"),
+    (LOCKED, "Another process uses the TPU"),
+    (LOCKED.replace("Internal error", "The TPU is already in use"), "Another process uses the TPU"),
+    (NO_LIBRARY, r"libtpu does not load \(INTERNAL: Failed .* directory\): pip .*\[tpu\]"),
+    (OTHERS, "jax started in this process without the TPU"),
   ],
 )
 def test_what_jax_says_becomes_one_sentence(machine, said, sentence):
@@ -182,6 +182,6 @@ def test_libtpu_is_not_started_where_nothing_hints_at_a_tpu(machine, monkeypatch
 def test_a_jax_that_is_told_of_other_platforms(machine):
   machine(["accel0"])
   jax = Jax("never seen", platforms="cuda,cpu")
-  with pytest.raises(errors.SettingError, match="told to start cuda,cpu without the TPU"):
+  with pytest.raises(errors.SettingError, match="restricts jax to cuda,cpu, without the TPU"):
     tpu.find(jax)
   assert jax.started is None

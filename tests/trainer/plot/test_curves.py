@@ -109,7 +109,7 @@ def test_names_are_the_shortest_that_tell_runs_apart(paths, names):
 
 
 def test_a_folder_that_is_given_twice():
-  with pytest.raises(errors.SettingError, match="A folder is given twice: out/a, out/a/"):
+  with pytest.raises(errors.SettingError, match="The same folder twice: out/a, out/a/"):
     curves.run_names(["out/a", "out/a/"])
 
 

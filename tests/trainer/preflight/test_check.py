@@ -123,7 +123,7 @@ def test_the_next_stack_needs_room_too(fake_compiler):
   checker = check.Check(programs.experiment(), search_compiles=1)
   report = checker.check_step("train", V3)
   assert report.failed == "fit"
-  assert "2.35 MiB, comes over while it works" in report.problem
+  assert "2.35 MiB, arrives while it works" in report.problem
   assert "smaller TPUConfig.stacked_input_bytes" in report.problem
   assert [fits for _, fits in report.found.tried] == [False, True]
   assert f"run.train_per_core_batch_size = {report.found.largest}" in report.problem
@@ -139,7 +139,7 @@ def test_search_that_breaks_off_leaves_what_is_known(fake_compiler):
   assert "16.00 GiB too much" in report.problem
   assert report.warnings == [
     "the search for a batch that fits ended early: no",
-    "the step was not compiled with keras.RematScope: neither",
+    "keras.RematScope did not compile: neither",
   ]
 
 

@@ -63,8 +63,8 @@ def test_refusal_is_told_in_its_words(in_its_place):
 
 
 def test_a_form_that_cannot_be_kept_is_an_error_of_the_flag(in_its_place):
-  in_its_place(answer('{"unkept": "out/x cannot be written: full.", "versions": {}}'))
-  with pytest.raises(errors.OutputError, match="out/x cannot be written: full.*--save"):
+  in_its_place(answer('{"unkept": "Cannot write out/x: full.", "versions": {}}'))
+  with pytest.raises(errors.OutputError, match="Cannot write out/x: full.*--save"):
     compiler.compile_program(NOTHING, V3, 60, "out")
 
 

@@ -75,7 +75,8 @@ def test_a_program_that_is_not_kept_has_failed(tmp_path, folder):
   (tmp_path / "compiled").write_text("a file")
   report = checker(folder).check_step(Kind.TRAIN, XLA)
   assert report.failed == "compile"
-  assert "cannot be written: File exists. (--save)" in report.problem
+  assert report.problem.startswith("Cannot write ")
+  assert ": File exists. (--save)" in report.problem
 
 
 @pytest.mark.preflight

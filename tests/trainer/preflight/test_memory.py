@@ -53,8 +53,9 @@ def test_padding_names_the_dimension_and_the_change():
 
 def test_a_padded_batch_is_called_the_batch():
   logits = memory.Buffer("bf16", (32, 64, 64, 3), (0, 3, 2, 1), 2**22)
-  assert "dimension 0 32 padded to 128. It is the batch: 128 examples per core" in logits.advice(
-    per_core=32
+  assert (
+    "dimension 0 32 padded to 128. This axis is the batch: 128 examples per core"
+    in logits.advice(per_core=32)
   )
 
 

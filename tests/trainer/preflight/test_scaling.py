@@ -77,7 +77,7 @@ def test_batches_are_those_of_the_first_topology():
   ]
   (_, eight), (_, more), (_, reason) = found[scaling.GLOBAL]
   assert (eight.per_core("train", 8), more.per_core("train", 32)) == (128, 32)
-  assert reason == "1,024 examples cannot be divided over 2,048 cores"
+  assert reason == "cannot divide 1,024 examples over 2,048 cores"
 
 
 def test_what_cannot_be_compared_is_an_error():

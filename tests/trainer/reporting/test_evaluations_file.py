@@ -76,7 +76,7 @@ def test_the_file_of_a_later_process_counts_also_where_the_clock_was_set_back(
 
 def test_evaluations_that_cannot_be_noted(tmp_path):
   with pytest.raises(
-    errors.OutputError, match=r"evaluations\.json.* cannot be written: No such .*\.$"
+    errors.OutputError, match=r"Cannot write .*evaluations\.json.*: No such .*\.$"
   ):
     note(tmp_path / "gone", "", [5])
 

@@ -66,7 +66,7 @@ def test_the_table():
     "Where the time went, steps 10 to 20, 10 ms each:",
     "  input     10.0%        1 ms   the device waited for a batch",
     "  host      10.0%        1 ms   between the device loops: logs, summaries, hooks, checkpoints",
-    "  device    80.0%        8 ms   of which operations on the CPU, all threads together:",
+    "  device    80.0%        8 ms   operations on the CPU, all threads together:",
     "    Conv2D                        75%",
     "    MatMul                        25%",
   ]

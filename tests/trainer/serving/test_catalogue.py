@@ -40,8 +40,8 @@ def test_paths(app, path, expected):
   ("path", "message"),
   [
     ("birds", "There is no model 'birds' here; there are 'cats', 'dogs'."),
-    ("cats/versions/4", "Version 4 is not loaded; 3, 5 are."),
-    ("dogs/versions/3", "Version 3 is not loaded; 5 is."),
+    ("cats/versions/4", "The server has not loaded version 4; it has 3, 5."),
+    ("dogs/versions/3", "The server has not loaded version 3; it has 5."),
     ("dogs/labels/stable", "No version of 'dogs' has the label 'stable' (--version_label)."),
   ],
 )

@@ -313,7 +313,7 @@ def test_what_a_client_is_told(served):
     ("pets", "", (2, 6, 5, 4), "400", r"'image' must be float32\[n, 6, 5, 3\]; its shape is"),
     ("pets", "", (6, 5, 3), "400", "'image' must be float32"),
     ("cats", "", (1, 6, 5, 3), "404", "There is no model 'cats' here; there is 'pets'."),
-    ("pets", "7", (1, 6, 5, 3), "404", "Version 7 is not loaded"),
+    ("pets", "7", (1, 6, 5, 3), "404", "has not loaded version 7"),
   ],
 )
 def test_a_client_is_refused(model, version, shape, status, message, served, tritonclient):

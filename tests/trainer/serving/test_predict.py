@@ -61,7 +61,7 @@ def test_a_folder_of_images(saved_model, photos, tmp_path):
   assert [entry["input"] for entry in found] == names
   bad = found.pop(4)
   assert set(bad) == {"input", "error"}
-  assert bad["error"].startswith("It cannot be decoded")
+  assert bad["error"].startswith("The decoder fails")
   files = [open(name, "rb").read() for name in names if not name.endswith("04.png")]  # noqa: SIM115
   expected = wanted(saved_model, files)
   assert [entry["class"] for entry in found] == expected["class"].tolist()
@@ -111,7 +111,7 @@ def test_records(saved_model, photos, tmp_path):
   assert [entry["class"] for entry in found[:4]] == wanted(saved_model, files)["class"].tolist()
   assert found[4]["error"] == "it has no feature 'image'; it has picture."
   assert "it is no tf.train.Example" in found[5]["error"]
-  assert "what follows in this file is lost" in found[-1]["error"]
+  assert "the rest of this file is lost" in found[-1]["error"]
 
 
 def test_json_lines_have_paths_or_numbers(saved_model, photos, tmp_path):
@@ -168,7 +168,7 @@ def test_columns_of_csv(line_model, tmp_path):
   assert run(path, inputs, tmp_path / "found.jsonl") == 1
   found = lines(tmp_path / "found.jsonl")
   assert found[4]["input"].endswith("columns.csv, line 6")
-  assert "something else than a number" in found.pop(4)["error"]
+  assert "another value than a number" in found.pop(4)["error"]
   np.testing.assert_allclose([entry["y"] for entry in found], [*y, *y], rtol=1e-5)
 
 
@@ -187,7 +187,7 @@ def test_standard_input_and_output(saved_model, photos, monkeypatch, capsys):
     ("nowhere/*.png", "x.jsonl", r"There is no file nowhere/\*.png \(--input\)"),
     ("tests", "x.jsonl", "has no images"),
     ("setup.py", "x.txt", "--output=.*x.txt: expected a name that ends in .jsonl, .csv, .png"),
-    (["-", "setup.py"], "x.jsonl", "takes no other --input beside it"),
+    (["-", "setup.py"], "x.jsonl", "excludes any other --input"),
     ([], "x.jsonl", "No --input"),
   ],
 )
@@ -198,18 +198,16 @@ def test_mistakes_write_nothing(inputs, output, message, saved_model, tmp_path):
 
 
 def test_images_for_a_model_that_takes_none(line_model, photos, tmp_path):
-  with pytest.raises(errors.SettingError, match="the model takes x, of which it decodes nothing"):
+  with pytest.raises(errors.SettingError, match="the model takes x; it decodes nothing"):
     run(line_model[0], photos[0], tmp_path / "found.jsonl")
-  with pytest.raises(
-    errors.SettingError, match="is a contact sheet, which needs a model of images"
-  ):
+  with pytest.raises(errors.SettingError, match="is a contact sheet, and needs a model of images"):
     run(line_model[0], photos[0], tmp_path / "found.png")
 
 
 def test_files_of_no_known_kind_have_an_entry(saved_model, photos, tmp_path):
   inputs = [photos[0] / "notes.txt", photos[1][0]]
   assert run(saved_model, inputs, tmp_path / "found.jsonl") == 1
-  assert "it is not known what this is" in lines(tmp_path / "found.jsonl")[0]["error"]
+  assert "unknown kind of file" in lines(tmp_path / "found.jsonl")[0]["error"]
 
 
 @pytest.mark.long

@@ -76,7 +76,7 @@ def test_features_that_do_not_fit(features, message, predictor):
 
 
 def test_files_that_cannot_be_decoded(predictor):
-  with pytest.raises(errors.InputError, match=r"It cannot be decoded: (?!.*\{\{).*JPEG"):
+  with pytest.raises(errors.InputError, match=r"The decoder fails: (?!.*\{\{).*JPEG"):
     predictor.decode("image", [exported_lib.png(1), b"\xff\xd8\xff\xe0 is cut off"])
   with pytest.raises(errors.InputError, match="cannot decode files for 'sound'; it can for image"):
     predictor.decode("sound", [b""])
@@ -86,7 +86,7 @@ def test_files_that_cannot_be_decoded(predictor):
   ("names", "message"),
   [
     ([], "There is no export in .*; it has nothing"),
-    (["best", "latest"], "named by numbers; it has best, latest"),
+    (["best", "latest"], "with numbers as names; it has best, latest"),
   ],
 )
 def test_no_export(names, message, tmp_path):

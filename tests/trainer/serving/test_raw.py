@@ -215,7 +215,7 @@ def test_a_signature_of_the_models_own_takes_precedence(tmp_path):
   [
     (COLUMNS, lambda columns: {"values": tf.zeros([4, 3])}, "to_features gives .*the model takes"),
     (COLUMNS, lambda columns: columns["job"], "to_features gives .*the model takes"),
-    (COLUMNS | {"mean_age": AGES}, to_features, "some of these names are the same there"),
+    (COLUMNS | {"mean_age": AGES}, to_features, "two of these names are equal"),
   ],
 )
 def test_functions_that_do_not_fit(examples, function, message, tmp_path):

@@ -41,7 +41,7 @@ def frozen(monkeypatch):
       {"export_base": "x", "version_labels": ["model/b=3", "model/b=4"]},
       "--version_label=model/b=4: b is version 3 already",
     ),
-    ({"export_base": "x", "host": "no.such.host.invalid"}, "cannot be had"),
+    ({"export_base": "x", "host": "no.such.host.invalid"}, "cannot listen there"),
     ({"export_base": "nowhere", "port": 0}, "There is no export in nowhere"),
   ],
 )

@@ -141,7 +141,7 @@ BAD = {
   "a JPEG that is cut off": (
     json.dumps({"signature_name": "from_bytes", "instances": [b64(b"\xff\xd8\xff\xe0 cut")]}),
     400,
-    "It cannot be decoded: .*JPEG",
+    "The decoder fails: .*JPEG",
   ),
   "numbers for a file": (
     b'{"signature_name": "from_bytes", "instances": [1]}',
@@ -179,7 +179,7 @@ def test_a_large_body_whose_size_is_not_announced(served):
   [
     ("POST", "/v1/models/other:predict", "There is no model 'other' here; there is 'pets'"),
     ("POST", f"{URL}:regress", "There is no :regress"),
-    ("POST", f"{URL}/versions/3:predict", "Version 3 is not loaded"),
+    ("POST", f"{URL}/versions/3:predict", "has not loaded version 3"),
     ("GET", "/v1/models/other", "There is no model 'other'"),
   ],
 )

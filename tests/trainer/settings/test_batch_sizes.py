@@ -20,9 +20,7 @@ def test_each_size_gives_the_other():
 def test_both_sizes_of_a_kind_are_an_error_that_names_them(kind):
   with pytest.raises(
     errors.SettingError,
-    match=rf"{kind}_batch_size "
-    rf"\(16.*{kind}_per_core_batch_size \(2\) are both "
-    r"set",
+    match=rf"Set either {kind}_batch_size \(16.*{kind}_per_core_batch_size \(2\), not both",
   ):
     batch_sizes.BatchSizes(**{f"{kind}_batch_size": 16, f"{kind}_per_core_batch_size": 2})
 

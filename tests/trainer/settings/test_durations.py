@@ -67,15 +67,15 @@ def test_what_is_no_duration(duration):
     (
       "10 %",
       {},
-      r"a.b is '10 %', and the length of the training is not known: set run.train_steps "
+      r"a.b is '10 %', and Octet does not know the length of the training: set run.train_steps "
       r"\(without gin: RunConfig\(train_steps=...\)\)",
     ),
     (
       "5 epochs",
       dict(batch_size=8),
-      "the examples of an epoch is not known: set RunConfig.epoch_examples",
+      "not know the examples of an epoch: set RunConfig.epoch_examples",
     ),
-    ("5 epochs", dict(epoch_examples=8), "the global batch is not known: set run.train_batch_size"),
+    ("5 epochs", dict(epoch_examples=8), "not know the global batch: set run.train_batch_size"),
     ("5 examples", {}, "the global batch is not known"),
     (
       "5 %",

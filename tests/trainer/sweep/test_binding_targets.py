@@ -56,7 +56,7 @@ def test_what_has_an_effect(check, bindings):
     (["train/WIDTH = 2"], "uses the macro train/WIDTH"),
     (
       ["tarin/points.input_fn.split = 'a'"],
-      "^tarin/points.input_fn.split is set, and no reference in the experiment has the scope "
+      "^tarin/points.input_fn.split has no effect: no reference in the experiment has the scope "
       "tarin. Did you mean train",
     ),
     (["train/tset/points.input_fn.split = 'a'"], "has the scope tset. Did you mean test"),

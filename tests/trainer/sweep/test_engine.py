@@ -273,7 +273,7 @@ def test_a_metric_that_nobody_reports_ends_the_sweep_at_the_first_evaluations(tm
     programs.settings(tmp_path, programs.SPACE.replace("'accuracy'", f"'{metric}'")),
     workers=1,
   )
-  with pytest.raises(errors.SettingError, match=f"'{metric}'.*It reports: accuracy, loss"):
+  with pytest.raises(errors.SettingError, match=f"'{metric}'.*It reports accuracy, loss"):
     process.run()
   assert len(process.starter.started) == 1
   assert programs.saved_step(tmp_path / "trials" / "0") <= 2
@@ -282,7 +282,7 @@ def test_a_metric_that_nobody_reports_ends_the_sweep_at_the_first_evaluations(tm
 def test_a_metric_that_is_missing_at_the_end_ends_the_sweep(tmp_path, monkeypatch):
   monkeypatch.setattr(programs, "evaluate", lambda *_: None)
   process = Process(tmp_path, programs.settings(tmp_path))
-  with pytest.raises(errors.SettingError, match="It reports: nothing"):
+  with pytest.raises(errors.SettingError, match="It reports nothing"):
     process.run()
   assert len(process.starter.started) == 2
 

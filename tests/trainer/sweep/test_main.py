@@ -60,7 +60,7 @@ def test_a_sweep_of_digits_and_its_report(tmp_path):
     assert (folder / "command.txt").read_text().strip() in done.stderr
     assert "learning_rate = 0.0" in (folder / "config.gin").read_text()
     assert (folder / "model.ckpt-20.index").exists()
-  assert "started afresh" not in "".join(path.read_text() for path in out.glob("server-*.log"))
+  assert "in a new process" not in "".join(path.read_text() for path in out.glob("server-*.log"))
   assert command("trainer.sweep_report", f"--sweep_dir={out}").returncode == 0
   assert {"best.gin", "report.html", "trials.csv"} <= {path.name for path in out.iterdir()}
   lines = [shlex.split(line) for line in done.stderr.partition("Next:\n")[2].splitlines()]
@@ -109,7 +109,7 @@ def test_every_value_is_tried_out(tmp_path):
     for bad, message in [
       (
         "digits_mlp.model_fn.hidden_units = @digits_mpl.model_fn",
-        "nothing is registered as digits_mpl.model_fn",
+        "no configurable has the name digits_mpl.model_fn",
       ),
       ("STEPS = 3", "no binding uses the macro STEPS"),
       ("run.train_steps = %STEPS", "%STEPS has no value"),
@@ -149,7 +149,7 @@ def test_every_value_is_tried_out(tmp_path):
       "--storage=postgresql://me:***@localhost:1/none cannot be used",
     ),
     (SWEEP, ["--join"], "There is no sweep"),
-    (SWEEP, ["--device=tpu", "--workers=2"], "a TPU is used by one process at a time"),
+    (SWEEP, ["--device=tpu", "--workers=2"], "one process at a time uses a TPU"),
     (SWEEP, ["--workers=0"], "--help lists the flags"),
     (SWEEP, ["--sweep_dir=gs://bucket/sweep"], "needs a folder of the machine"),
   ],

@@ -74,7 +74,7 @@ def test_options_reach_the_pruner():
     ),
     (
       lambda: optuna_parts.sampler("random", {"seed": 3}, 0, 0),
-      "sweep.sampler_options has 'seed'; RandomSampler takes none. Its seed is made of sweep.seed",
+      "sweep.sampler_options has 'seed'; RandomSampler takes none. Octet derives its seed from sweep.seed",
     ),
     (
       lambda: optuna_parts.pruner("none", {"seed": 3}),

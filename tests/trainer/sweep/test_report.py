@@ -96,7 +96,7 @@ def test_the_best_bindings_are_a_gin_file(tmp_path):
   assert bound["run.train_steps"] == 7
   assert bound["experiment.x"] == x
   assert (
-    "accuracy = 0.5. It was run with --precision=bfloat16 --seed=3."
+    "accuracy = 0.5. Its flags were --precision=bfloat16 --seed=3."
     in (tmp_path / "best.gin").read_text()
   )
 

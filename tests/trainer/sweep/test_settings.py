@@ -69,14 +69,14 @@ def test_included_files_count(tmp_path):
 @pytest.mark.parametrize(
   ("text", "message"),
   [
-    ("", "sweep.metric is required and not set"),
+    ("", "sweep.metric needs a value"),
     (PLAIN, "sweep.space or sweep.grid"),
     (PLAIN + "sweep.space = {}", "at least one parameter"),
     (PLAIN + "sweep.space = {'a.b': @uniform()}", r"sweep.gin:3: .*uniform.low is required"),
     (PLAIN + "sweep.space = {'a.b': @unifrom()}", "must be @choice"),
     (
       PLAIN + "sweep.space = {'a.b': [1]}\nlr/uniform.low = 1",
-      r"Set and never used: "
+      r"Bindings without effect: "
       r"lr/sweep.uniform.low = 1  "
       r"\(.*sweep.gin:4\)",
     ),
@@ -109,7 +109,7 @@ def test_included_files_count(tmp_path):
     ),
     (
       PLAIN + "sweep.space = {'a.b': [1]}\nsweep.bindings = {'a.b': 2}",
-      "sweep.bindings sets 'a.b', which the sweep varies",
+      "sweep.bindings sets 'a.b', and the sweep varies it",
     ),
     (
       "sweep.metric = 'a'\nsweep.mode = 'maximum'\nsweep.space = {'a.b': [1]}",
@@ -131,7 +131,7 @@ def test_included_files_count(tmp_path):
     ),
     (
       PLAIN + "sweep.grid = @product()\nproduct.parts = [{'A': [1]}]\nsweep.sampler = 'tpe'",
-      "nothing is sampled",
+      "no sampler",
     ),
     (
       PLAIN + "sweep.space = {'a.b': @lr/log_uniform()}\nlr/log_uniform.low = "

@@ -79,10 +79,10 @@ def test_all_combinations_of_what_counts():
     ({"a.b": 3}, "must be @choice"),
     ({"a.b": []}, "at least one value"),
     ({"a b": [1]}, "not the name of a gin parameter"),
-    ({"a.b": space.Uniform(0, 1, when={"c.d": 1})}, "names 'c.d', which is no other parameter"),
+    ({"a.b": space.Uniform(0, 1, when={"c.d": 1})}, "names 'c.d'; expected another parameter"),
     (
       {"a.b": space.Uniform(0, 1, when={"a.c": 3}), "a.c": [1, 2]},
-      "to be 3, which it never is; its values are 1, 2",
+      "to be 3, and it never is; its values are 1, 2",
     ),
     ({"a.b": space.Uniform(0, 1, when=3)}, "must be a dict"),
     (

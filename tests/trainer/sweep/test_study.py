@@ -105,11 +105,11 @@ def test_another_definition_is_another_sweep(tmp_path, settings):
   opened(tmp_path, settings)
   opened(tmp_path, settings)
   other = programs.settings(tmp_path, programs.SPACE.replace("high = 1.0", "high = 2.0"))
-  with pytest.raises(errors.SettingError, match="begun with another space") as refused:
+  with pytest.raises(errors.SettingError, match="began with another space") as refused:
     opened(tmp_path, other)
   assert "was 1.0, is 2.0\n" in str(refused.value)
   assert "another --sweep_dir" in str(refused.value)
-  with pytest.raises(errors.SettingError, match="begun with another mode"):
+  with pytest.raises(errors.SettingError, match="began with another mode"):
     opened(tmp_path, programs.settings(tmp_path, programs.SPACE.replace("'max'", "'min'")))
 
 
@@ -129,10 +129,10 @@ def test_what_is_not_there_is_not_joined(tmp_path, settings):
 @pytest.mark.parametrize(
   ("url", "message"),
   [
-    ("postgresql://me:secret@localhost:1/none", "cannot be used: .*onnect"),
+    ("postgresql://me:secret@localhost:1/none", "cannot use it: .*onnect"),
     ("sqlite:////proc/none/sweep.db", "cannot be used"),
     ("nonsense", "cannot be used.*Expected an address such as"),
-    ("oracle://me:secret@localhost/none", "needs a Python package"),
+    ("oracle://me:secret@localhost/none", "needs a missing Python package"),
   ],
 )
 def test_databases_that_cannot_be_reached(settings, url, message):

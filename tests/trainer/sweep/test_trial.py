@@ -83,7 +83,7 @@ def test_a_trial_that_ends_without_the_metric(tmp_path, values):
   if values:
     report(run, 10, **values)
   with pytest.raises(
-    trial_lib.MetricMissingError, match=f"It reports: {'loss' if values else 'nothing'}"
+    trial_lib.MetricMissingError, match=f"It reports {'loss' if values else 'nothing'}"
   ):
     run.outcome(0)
 

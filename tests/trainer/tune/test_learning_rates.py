@@ -129,7 +129,7 @@ def test_a_model_without_an_optimizer_is_refused(tmp_path):
   estimator = trainer.Estimator(
     fn, str(tmp_path), trainer.RunConfig(device="cpu"), train_batch_size=16
   )
-  with pytest.raises(errors.SettingError, match="no optimizer whose learning rate"):
+  with pytest.raises(errors.SettingError, match="needs an optimizer with a learning_rate"):
     learning_rates.sweep(estimator, input_fn)
 
 

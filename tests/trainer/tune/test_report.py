@@ -48,7 +48,7 @@ def test_a_rate_in_a_program_has_no_binding():
 
 def test_no_suggestion_says_what_to_try():
   flat = learning_rates._judged(RATES, [2.0] * len(RATES), 200, 32, ["Adam"])
-  assert "No rate is suggested" in made(sweep=flat).text()
+  assert "No suggestion" in made(sweep=flat).text()
 
 
 def test_a_loss_that_still_falls_says_so():

@@ -82,7 +82,7 @@ def check_name(name: str, precision: str = "float32") -> None:
   needs = REQUIREMENTS.get(name)
   if precision != "float32" and (needs is None or needs.extra != "openvino"):
     raise errors.SettingError(
-      f"--precision={precision} is OpenVINO's alone here: give --engine=openvino with it."
+      f"--precision={precision} works with OpenVINO alone: add --engine=openvino."
     )
   if needs is not None:
     check_installed(f"--engine={name} needs", needs, converts=False)
@@ -186,8 +186,8 @@ def _make_engine(name, saved_model, frozen, reference, precision, threads):
   has_file = storage.exists(file)
   if name == "tflite_int8" and not has_file:
     raise errors.SettingError(
-      f"--engine=tflite_int8: {saved_model} has no {needs.file}. It is made of a sample of the "
-      'data at export: ExportOptions.runtimes = ["tflite_int8"].'
+      f"--engine=tflite_int8: {saved_model} has no {needs.file}. Export it with "
+      'ExportOptions.runtimes = ["tflite_int8"]; the conversion needs a sample of the data.'
     )
   check_installed(f"--engine={name}, to convert the export, needs", needs, not has_file)
   try:
@@ -226,7 +226,7 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
     if missing := REQUIREMENTS[name].missing(converts=False):
       if name == REQUIREMENTS[name].extra:  # said once for an extra
         logging.info(
-          "%s is not installed; `%s` brings an engine that may be faster.",
+          "%s is missing; `%s` brings an engine that may be faster.",
           missing[0],
           installation.command(name),
         )

@@ -78,8 +78,8 @@ def find_interpreter() -> Any:
     return interpreter.Interpreter
   if not hasattr(tf.lite, "Interpreter"):
     raise errors.SettingError(
-      f"TensorFlow {tf.__version__} runs no TensorFlow Lite models: "
-      f"`{installation.command('litert')}` brings ai-edge-litert, which does."
+      f"TensorFlow {tf.__version__} runs no TensorFlow Lite models, ai-edge-litert does: "
+      f"`{installation.command('litert')}` brings it."
     )
   return tf.lite.Interpreter
 
