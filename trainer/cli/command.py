@@ -7,8 +7,8 @@
       command.run(main)
 
 The exit status is 0; 1 after a crash; 2 after an error that the user can fix (a wrong flag, or an
-errors.OctetError); 75 if a restart helps, because the machine goes away or another worker is lost;
-130 after Ctrl-C.
+errors.OctetError); 75 if a restart helps, after the loss of the machine or of another worker; 130
+after Ctrl-C.
 """
 
 import functools
@@ -39,11 +39,11 @@ def run(main: Callable[[list[str]], int | None], positional: bool = False) -> No
     positional: whether the command takes positional arguments. Otherwise they are an error.
   """
   # absl's --help shows the docstring and the key flags of __main__. `python -m package` runs
-  # package/__main__.py, which has neither, so both are taken from main's module.
+  # package/__main__.py without either. So both come from main's module.
   module = sys.modules[main.__module__]
   if module is not sys.modules["__main__"]:
     sys.modules["__main__"].__doc__ = module.__doc__
-    # Not flags.adopt_module_key_flags, which would adopt them for this module, its caller.
+    # Not flags.adopt_module_key_flags: it would adopt them for this module, its caller.
   for flag in [*flags.FLAGS.get_key_flags_for_module(module), flags.FLAGS["debug"]]:
     flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
   app.run(
@@ -113,7 +113,7 @@ def _parse(argv, positional):
 
 def _call(main, argv):
   if _DEBUG.value:
-    import_noise.show()  # `import trainer` has hidden it
+    import_noise.show()  # `import trainer` hides it.
   handler = absl_logging.get_absl_handler()
   handler.setFormatter(LineFormatter())
   handler.addFilter(_about_the_run)
@@ -136,7 +136,7 @@ def _fail(text, code=2):
 def _about_the_run(record):
   """Whether to show a log record.
 
-  It hides TensorFlow's own messages below a warning, such as the time to write a file.
+  The filter hides TensorFlow's own messages below a warning, such as the time to write a file.
   """
   return (
     record.levelno > logging.INFO or "tensorflow" not in pathlib.PurePath(record.pathname).parts
@@ -146,7 +146,7 @@ def _about_the_run(record):
 class LineFormatter(logging.Formatter):
   """Formats a record as its time and message, with the level for warnings and errors.
 
-  On a terminal its lines fit: a `formatting.Fields` omits fields, other text is folded.
+  On a terminal its lines fit: a `formatting.Fields` omits fields, other text wraps.
   """
 
   def __init__(self) -> None:
@@ -168,7 +168,7 @@ class LineFormatter(logging.Formatter):
     columns = formatting.terminal_columns(sys.stderr)
     if columns is None:
       return head + record.getMessage()
-    # Some terminals begin a new line as soon as the last column is written.
+    # Some terminals begin a new line at once when text fills the last column.
     width = columns - 1
     match record.args:
       case (formatting.Fields() as fields,):

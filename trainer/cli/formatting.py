@@ -8,11 +8,11 @@ from typing import IO
 
 
 class Fields:
-  """A line of fields, which can do without some of them where the line would be too long.
+  """A line of fields; a narrow terminal omits some.
 
   Args:
     fields: (rank, text) of each field, in the order of the line. The field with the highest rank
-      is left out first, a field of rank 0 never.
+      goes first, a field of rank 0 never.
   """
 
   def __init__(self, fields: Sequence[tuple[int, str]]) -> None:
@@ -34,20 +34,20 @@ def terminal_columns(file: IO[str]) -> int | None:
   """Returns the width of the terminal that a file is, or None if it is none."""
   if not file.isatty():
     return None
-  # A terminal whose size nobody has set has 0 columns.
+  # A terminal of unknown size reports 0 columns.
   return os.get_terminal_size(file.fileno()).columns or None
 
 
 def fold(text: str, width: int, indent: int) -> str:
-  """Returns text whose long lines go on below themselves.
+  """Returns text with long lines continued below themselves.
 
-  What a person may copy stays in one piece: a word, such as a path, is never cut, and an indented
-  line, which is a command or a row of a table, never folded.
+  Text to copy stays in one piece: words, such as paths, stay whole, and so do indented lines
+  (commands, and rows of a table).
 
   Args:
     text: one line or several.
     width: the most characters of a line.
-    indent: how far to the right a long line goes on.
+    indent: the indentation of a continued line.
   """
   wrapper = textwrap.TextWrapper(
     width,
@@ -93,7 +93,7 @@ def table(
   Args:
     header: titles of the columns; None for a table without titles.
     rows: the cells of each row.
-    right: indices of the columns that are aligned to the right, as numbers are.
+    right: indices of right-aligned columns, such as numbers.
   """
   from rich import console, table, text
 
@@ -105,8 +105,8 @@ def table(
     made.add_column(title, justify="right" if index in right else "left", no_wrap=True)
   for row in rows:
     made.add_row(*(text.Text(str(cell)) for cell in row))
-  # rich cuts and wraps at the width of its console. A StringIO has none, so a very large one is
-  # given. In a notebook rich would show the table beside, and not write it.
+  # rich cuts and wraps at the width of its console. A StringIO has none, so the console gets a very
+  # large one. In a notebook rich would show the table beside, and not write it.
   written = io.StringIO()
   console.Console(file=written, width=100_000, color_system=None, force_jupyter=False).print(made)
   return "\n".join(line.rstrip() for line in written.getvalue().splitlines())

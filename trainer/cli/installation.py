@@ -1,4 +1,4 @@
-"""How to install one of Octet's extras, which error messages tell.
+"""The command that installs one of Octet's extras, for error messages.
 
 No release of Octet is on a package index yet, and the name `octet` there is another author's. A
 message therefore never names the index unless Octet itself came from one.
@@ -27,7 +27,7 @@ def command(
 
   Args:
     extras: names of extras, separated by commas, such as "cpu,sweep".
-    root: the folder that has the package `trainer`.
+    root: the folder with the package `trainer`.
     distribution: returns an installed distribution by its name.
 
   Returns:
@@ -53,7 +53,7 @@ def command(
 
 
 def _origin(distribution):
-  """Returns what pip recorded of where Octet came from; {} for a clone or a package index."""
+  """Returns Octet's origin as pip recorded it; {} for a clone or a package index."""
   try:
     recorded = distribution(DISTRIBUTION).read_text("direct_url.json")
   except importlib.metadata.PackageNotFoundError:

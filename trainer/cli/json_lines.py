@@ -13,11 +13,11 @@ class Connection:
 
   Args:
     connected: the socket.
-    longest: how many bytes a line may have.
+    longest: the most bytes of a line.
 
   Attributes:
     socket: the socket.
-    unread: messages that were received together with one after which somebody else listens.
+    unread: messages that arrived together with the last message of an earlier reader.
   """
 
   def __init__(self, connected: socket.socket, longest: float = math.inf) -> None:
@@ -32,7 +32,7 @@ class Connection:
     return self.socket.fileno()
 
   def send(self, message: Mapping[str, Any]) -> bool:
-    """Sends a message; returns whether that was possible. A reader hears of a broken connection."""
+    """Sends a message; returns whether it could. A reader hears of a broken connection."""
     try:
       with self._sending:
         self.socket.sendall(json.dumps(message).encode() + b"\n")
@@ -44,11 +44,11 @@ class Connection:
     """Waits for something to come.
 
     Returns:
-      The messages that are complete, maybe none; None if the other side has ended.
+      The complete messages, maybe none; None if the other side has ended.
 
     Raises:
       OSError: the connection broke, or nothing came in time.
-      ValueError: what came is no JSON object, or too long.
+      ValueError: a line is no JSON object, or too long.
     """
     data = self.socket.recv(1 << 16)
     if not data:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
-_ROOT = str(pathlib.Path(__file__).resolve().parents[2])  # the folder that has Octet's packages
+_ROOT = str(pathlib.Path(__file__).resolve().parents[2])  # The folder with Octet's packages.
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -29,7 +29,7 @@ def host_name() -> str:
 def boot_id() -> str | None:
   """Identifies this machine's current boot and the PID namespace of this process.
 
-  Process IDs can be compared only between processes that have the same boot_id.
+  Process IDs of two processes are comparable only if the processes have the same boot_id.
 
   Returns:
     A string that differs between machines and between boots; None where the system has no boot ID.
@@ -42,7 +42,7 @@ def boot_id() -> str | None:
 
 
 def start_time(pid: int) -> str | None:
-  """Returns when a process on this machine was started.
+  """Returns the start time of a process on this machine.
 
   The system reuses process IDs. The start time tells a process from a later one with the same ID.
 
@@ -52,7 +52,7 @@ def start_time(pid: int) -> str | None:
   """
   try:
     with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-      # The second field is the program's name in brackets, which may contain spaces and brackets.
+      # The second field is the program's name in brackets, and may contain spaces and brackets.
       fields = file.read().rpartition(")")[2].split()
   except OSError:
     return None
@@ -70,16 +70,16 @@ def peak_memory() -> int:
 def run_command(
   command: Sequence[str], output: IO[bytes], timeout_seconds: float, environment: Mapping[str, str]
 ) -> int | None:
-  """Runs a command, in which Octet's packages can be imported.
+  """Runs a command that can import Octet's packages.
 
   Args:
     command: the words of the command.
-    output: the file that gets what it prints.
-    timeout_seconds: after this time the process is killed.
-    environment: variables beside those of this process.
+    output: the file for its output.
+    timeout_seconds: kills the process after this time.
+    environment: variables in addition to this process's own.
 
   Returns:
-    The exit status; None if the process was killed for its time.
+    The exit status; None if the command ran out of time.
   """
   python_path = os.pathsep.join(filter(None, [_ROOT, os.environ.get("PYTHONPATH")]))
   process = subprocess.Popen(
@@ -93,13 +93,13 @@ def run_command(
   except subprocess.TimeoutExpired:
     return None
   finally:
-    if process.poll() is None:  # after a timeout, and when the user presses Ctrl-C
+    if process.poll() is None:  # After a timeout, and after Ctrl-C.
       process.kill()
       process.wait()
 
 
 def how_it_ended(code: int) -> str:
-  """Returns "ended with exit code 2", or "was ended by SIGKILL (out of memory?)".
+  """Returns "ended with exit code 2", or "died of SIGKILL (out of memory?)".
 
   Args:
     code: the exit code of a process; -n if signal n ended it.
@@ -120,7 +120,7 @@ def ask(
   """Has a module answer a request in a process of its own.
 
   Args:
-    module: name of a module whose program is `processes.answer(function)`.
+    module: name of a module; its program is `processes.answer(function)`.
     request: for the function; JSON can hold it.
     output: see `run_command`.
     timeout_seconds: see `run_command`.
@@ -136,7 +136,7 @@ def ask(
     status = run_command(
       [sys.executable, "-m", module, *paths], output, timeout_seconds, environment
     )
-    # Also of a process that died afterwards, as a library may have it at its end.
+    # A process may also answer and then die: some libraries crash at exit.
     if os.path.exists(paths[1]):
       with open(paths[1], encoding="utf-8") as file:
         return status, json.load(file)
@@ -162,12 +162,12 @@ def answer(function: Callable[[dict[str, Any]], Any]) -> None:
 def end_with_parent(parent: int | None = None) -> None:
   """Makes Linux kill this process when its parent ends, for whatever reason.
 
-  Otherwise a child goes on after its parent was killed: a compiler that holds gigabytes, or a trial
-  of a sweep that has ended. On other systems this function does nothing.
+  Otherwise a child outlives a killed parent: a compiler with gigabytes of memory, or a trial of a
+  dead sweep. On other systems this function does nothing.
 
   Args:
     parent: process ID of the parent. If this process has another parent by now, the first one has
-      ended already, and this process exits at once. None: not checked.
+      ended already, and this process exits at once. None: no check.
 
   Raises:
     OSError: the system refused.
@@ -176,7 +176,7 @@ def end_with_parent(parent: int | None = None) -> None:
     return
   if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
     raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-  # The parent may have ended before the call above, which then has no effect. So this is checked
-  # after it, not before.
+  # If the parent ended before the call above, prctl has no effect. So this check comes after the
+  # call, not before.
   if parent is not None and os.getppid() != parent:
     os._exit(1)

@@ -2,12 +2,12 @@
 
     _DEVICE = run_flags.define_device()
 
-A flag belongs to the command that defines it: one that lacks a flag refuses it.
+A flag belongs to the command that defines it: other commands refuse the flag.
 """
 
 from absl import flags
 
-flags.disclaim_key_flags()  # absl takes the module that calls a function below for the definer
+flags.disclaim_key_flags()  # absl takes the caller of a function below for the definer.
 
 
 def define_device() -> flags.FlagHolder[str]:

@@ -1,10 +1,10 @@
-"""Tells the user's own code from Python's, from that of installed packages and from Octet's."""
+"""Tells the user's own code from the code of Python, of installed packages and of Octet."""
 
 import os
 import pathlib
 import sysconfig
 
-# With a separator at their ends, so that they are folders' names and no beginnings of others.
+# The separator at the end makes "/lib" match the folder and not "/library".
 _FOLDERS_OF_OTHERS = tuple(
   os.path.join(folder, "")
   for folder in (
@@ -14,7 +14,8 @@ _FOLDERS_OF_OTHERS = tuple(
 )
 
 
-# Packages also lie in the user's site folder, or in that of the Python below a virtual environment.
+# Packages also lie in the user's site folder, and in the site folder of the Python below a virtual
+# environment.
 _INSTALLED = {"site-packages", "dist-packages"}
 
 

@@ -2,12 +2,11 @@
 
     python -m trainer.compare --gin_file=gin_configs/compare/articles.gin --output=out/compare
 
-`workloads` reads what is compared. `runner` has each case measured in a process of its own, by
-`worker` and `measure`. `estimates` asks `trainer.preflight` about TPUs that are not there.
-`results` reads, writes and merges the rows. `prices` and `published` have the data that come with
-Octet. `summary` computes what the report says: times, costs, speed-ups, the cheapest and the
-fastest. `advice` puts it in words; `figures` and `report` show it. `models` compares the models of
-two runs instead.
+`workloads` reads the cases to compare. `runner` measures each case in a process of its own, by
+`worker` and `measure`. `estimates` asks `trainer.preflight` about absent TPUs. `results` reads,
+writes and merges the rows. `prices` and `published` hold the data that come with Octet. `summary`
+computes the report's figures: times, costs, speed-ups, the cheapest and the fastest. `advice` puts
+them in words; `figures` and `report` show them. `models` compares the models of two runs instead.
 
 Layout:
 

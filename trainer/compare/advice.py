@@ -1,4 +1,4 @@
-"""Advice in words, from the rows: what the device waits for, which batch is too small, what to pay.
+"""Advice in words, from the rows: waiting for input, too small batches, the cheapest device.
 
 advice.sentences(summary.Summary(rows, prices))
 """
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from trainer.compare import results, summary
 
-# More processes than this many times the cores are not those of the comparison, whose cases run one
-# after the other with as many threads as there are cores.
+# A comparison runs its cases one after the other, with as many threads as there are cores. More
+# processes than this many times the cores belong to other programs.
 _BUSY = 2
 # A device that waits for a tenth of its time would gain more than noise from faster input.
 _MUCH_WAITING = 0.1
@@ -44,7 +44,7 @@ def _busy_machines(found: summary.Summary) -> Iterator[str]:
 
 
 def _on_hardware(found: summary.Summary) -> list[results.Row]:
-  """Returns what was measured, without virtual cores: what slows those down slows nothing else."""
+  """Returns the measured rows without rehearsals: their bottlenecks are not a device's."""
   return [row for row in found.good() if not summary.is_rehearsal(row)]
 
 

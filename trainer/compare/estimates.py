@@ -1,6 +1,7 @@
-"""Estimates for TPUs that are not there, from the compiler that `trainer.preflight` calls.
+"""Estimates for absent TPUs, from the compiler that `trainer.preflight` calls.
 
-They are ranges, and a kind of row of their own: nothing was run. See `trainer.preflight.estimates`.
+An estimate is a range without a measurement, and has its own kind of row. See
+`trainer.preflight.estimates`.
 """
 
 import json
@@ -16,7 +17,7 @@ from trainer.preflight import compiler, topology
 
 
 def check(topologies: Sequence[str]) -> None:
-  """Raises SettingError if a topology is unknown or the compiler is not installed."""
+  """Raises SettingError if a topology is unknown or the compiler is missing."""
   compiler.require_extra([topology.find_tpu(name) for name in topologies])
 
 
@@ -27,11 +28,11 @@ def estimate_missing(
 
   Args:
     running: of the comparison.
-    cases: of which the trainings are estimated.
+    cases: estimates their trainings.
     topologies: "v3-8" and the like.
 
   Raises:
-    OutputError: the results cannot be written.
+    OutputError: it cannot write the results.
   """
   known = {row.key for row in results.read_if_there(running.path) if row.status == results.OK}
   for case in cases:

@@ -1,10 +1,10 @@
-"""Bar charts of a comparison, as PNGs: what is measured, published and estimated looks different.
+"""Bar charts of a comparison, as PNGs: measured, published and estimated bars look different.
 
     for name, picture in figures.charts(found).items():
       pathlib.Path(f"{name}.png").write_bytes(picture)
 
-Measured bars are filled. Published ones are hatched. Estimates are an outline from the lower to the
-upper end of their range. The colour tells the kind of device. Each bar has its value beside it.
+Measured bars have a fill. Published bars have a hatch. Estimates are an outline from the lower to
+the upper end of their range. The colour shows the kind of device. Each bar has its value beside it.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ _UNIT_TITLES = {"step": "a step", "epoch": "an epoch", "run": "the whole trainin
 
 # Inches.
 _WIDTH, _BAR_HEIGHT, _PANEL_HEIGHT = 8.5, 0.3, 0.75
-# Characters of a line of a label, of which a bar has room for two.
+# A line of a label has at most so many characters; a bar has room for two lines.
 _LABEL_WIDTH = 46
 
 
@@ -47,10 +47,10 @@ class Bar:
   """A bar of a chart.
 
   Attributes:
-    label: what it is of.
+    label: the device or its step, for people.
     device: "cpu", "cpu:N", "xla:N", "gpu" or "tpu".
     kind: "measured", "estimated" or "published".
-    low: where the bar ends; of an estimate where it begins.
+    low: where the bar ends; for an estimate where it begins.
     high: where the bar ends.
     spread: the ends of the whisker, or None.
     text: the value, for people.
@@ -74,7 +74,7 @@ class Chart:
 
   Attributes:
     png: the picture.
-    svg: an <svg> element, whose text and axes take the text colour of the page.
+    svg: an <svg> element; its text and axes take the text colour of the page.
   """
 
   png: bytes
@@ -82,10 +82,10 @@ class Chart:
 
 
 def charts(found: summary.Summary) -> dict[str, Chart]:
-  """Returns the name and the Chart of each chart that has bars.
+  """Returns the names and the Charts with bars.
 
   Raises:
-    SettingError: matplotlib is not installed.
+    SettingError: matplotlib is missing.
   """
   panels = {
     "times": ("Time of training, in seconds", times(found)),
@@ -116,7 +116,7 @@ def times(found: summary.Summary) -> dict[str, list[Bar]]:
 
 
 def speedups(found: summary.Summary) -> dict[str, list[Bar]]:
-  """Returns the panels of the speed-ups, one for each case that has one."""
+  """Returns the panels of the speed-ups, one for each case with a speed-up."""
   panels: dict[str, list[Bar]] = {}
   for each in found.speedups():
     bar = _bar(found, each.row, (each.low, each.high), ratio(each.low, each.high))
@@ -134,7 +134,7 @@ def speedups(found: summary.Summary) -> dict[str, list[Bar]]:
 
 
 def batch_sizes(found: summary.Summary) -> dict[str, list[Bar]]:
-  """Returns the panels of examples/s of workloads that were trained with several batch sizes."""
+  """Returns the panels of examples/s, of workloads with trainings at several batch sizes."""
   sizes: dict[str, set[int]] = {}
   for row in found.good():
     if row.mode == "train":
@@ -161,7 +161,7 @@ def predictions(found: summary.Summary) -> dict[str, list[Bar]]:
 
 
 def costs(found: summary.Summary) -> dict[str, list[Bar]]:
-  """Returns the panels of the costs of a run or an epoch, one for each case that has a price.
+  """Returns the panels of the costs of a run or an epoch, one for each case with a price.
 
   A step alone costs next to nothing, and has no panel.
   """
@@ -197,7 +197,7 @@ def _figure(figure_class, title, panels, text_color):
   height = sum(_PANEL_HEIGHT + _BAR_HEIGHT * count for count in bars) + 1.1
   figure = figure_class(figsize=(_WIDTH, height), dpi=120, layout="constrained")
   figure.suptitle(title, fontweight="bold")
-  # The ratios are those of the axes, without their titles: so bars are equally high.
+  # The height ratios are the axes' without their titles: so all bars are equally high.
   axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=bars)
   for each, (name, drawn) in zip(axes[:, 0], panels.items(), strict=True):
     _draw_panel(each, name, drawn, text_color)
@@ -224,7 +224,7 @@ def _draw_panel(axes, name, bars, text_color):
     )
   axes.set_yticks(range(len(bars)), [_wrapped(bar.label) for bar in bars], fontsize=8)
   axes.set_ylim(len(bars) - 0.5, -0.5)  # from top to bottom
-  # Bars begin at 0, so that their lengths can be compared; room at the right is for the values.
+  # Bars begin at 0, so that their lengths are comparable; the room at the right is for the values.
   axes.set_xlim(0, 1.4 * max(max(bar.high, *(bar.spread or (0, 0))) for bar in bars))
   axes.xaxis.set_major_formatter("{x:,.6g}")
   axes.set_axisbelow(True)
@@ -233,7 +233,7 @@ def _draw_panel(axes, name, bars, text_color):
 
 
 def in_order(bars: Sequence[Bar]) -> list[Bar]:
-  """Returns bars by kind of device; of one kind what was measured comes first."""
+  """Returns bars by kind of device; within a kind, measurements come first."""
   kinds, places = [results.MEASURED, PUBLISHED, results.ESTIMATED], list(_DEVICES)
   return sorted(bars, key=lambda bar: (places.index(bar.device), kinds.index(bar.kind)))
 
@@ -248,7 +248,7 @@ def _style(bar):
 
 
 def _legend(bars):
-  """Returns the entries of a legend, which has what tells bars apart and nothing else."""
+  """Returns the entries of a legend: only those that distinguish bars of this chart."""
   from matplotlib import patches
 
   devices = [device for device in _DEVICES if any(bar.device == device for bar in bars)]
@@ -294,7 +294,7 @@ def _published_bar(figure, text):
 
 
 def device_kind(device: str) -> str:
-  """Returns "cpu", "cpu:N" for virtual cores, "xla:N" for XLA devices of it, "gpu" or "tpu"."""
+  """Returns "cpu", "cpu:N" for virtual cores, "xla:N" for a CPU's XLA devices, "gpu" or "tpu"."""
   kind, _, count = device.partition(":")
   return f"{kind}:N" if kind in ("cpu", "xla") and count else kind
 

@@ -1,4 +1,4 @@
-"""Describes the machine that a row was measured on, and which devices it has."""
+"""Describes the machine of a row, and its devices."""
 
 import contextlib
 import os
@@ -17,12 +17,12 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def devices() -> dict[str, int]:
-  """Returns kind → how many there are: "gpu" and "tpu", the latter 0 or 1."""
+  """Returns kind → number of devices: "gpu" and "tpu", for "tpu" 0 or 1."""
   return {"gpu": len(tf.config.list_physical_devices("GPU")), "tpu": int(bool(tpu.signs()))}
 
 
 def describe() -> dict[str, Any]:
-  """Returns what the machine is and what runs on it, as texts and ints."""
+  """Returns the machine and its software, as texts and ints."""
   import keras
 
   import trainer
@@ -43,12 +43,12 @@ def describe() -> dict[str, Any]:
 
 
 def hardware(device: device_lib.Device, tpu_type: str = "") -> str:
-  """Returns the name of what a device computes on.
+  """Returns the name of the hardware that a device computes on.
 
   Args:
     device: the device.
-    tpu_type: "v3-8" and the like, if the user gave it; otherwise the environment variable
-      TPU_ACCELERATOR_TYPE of a TPU VM is asked. Prices have these names, not those of PJRT.
+    tpu_type: "v3-8" and the like, if the user gave it; otherwise the function asks the environment
+      variable TPU_ACCELERATOR_TYPE of a TPU VM. Price tables use these names, not PJRT's.
   """
   if device.kind == "tpu":
     named = tpu_type or os.environ.get("TPU_ACCELERATOR_TYPE")
@@ -62,7 +62,7 @@ def hardware(device: device_lib.Device, tpu_type: str = "") -> str:
 def processor() -> str:
   """Returns the name of the CPU, with the number of its cores."""
   name = platform.processor() or platform.machine()
-  with contextlib.suppress(OSError):  # Linux alone has this file
+  with contextlib.suppress(OSError):  # Only Linux has this file.
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
       if line.startswith("model name"):
         name = line.partition(":")[2].strip()
@@ -73,7 +73,7 @@ def processor() -> str:
 
 
 def commit() -> str:
-  """Returns the commit of Octet's source, with "+" if files are changed; "" if not from git."""
+  """Returns the commit of Octet's source, with "+" if files differ from it; "" if not from git."""
   try:
     found = [
       subprocess.run(
@@ -87,7 +87,7 @@ def commit() -> str:
     ]
   except (OSError, subprocess.SubprocessError):
     return ""
-  # An installed package may lie within a repository of its user's.
+  # Without this check, an installed package would report the commit of a repository around it.
   return found[1] + "+" * bool(found[2]) if pathlib.Path(found[0]) == _ROOT else ""
 
 
@@ -104,5 +104,5 @@ def device_memory_bytes(device: device_lib.Device) -> int | None:
 def _memory_bytes():
   try:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-  except (ValueError, OSError):  # not known on this system
+  except (ValueError, OSError):  # This system does not tell.
     return None

@@ -4,9 +4,9 @@
   python -m trainer.compare --merge laptop.jsonl colab.jsonl --output=out/both
   python -m trainer.compare out/lr1 out/lr2
 
-The same command continues a comparison: what was measured is not measured again. --merge measures
-nothing: it brings the results of several machines into one report. With the folders of two runs,
-the models are compared, and not the hardware: see `models`.
+The same command resumes a comparison and does not repeat measured cases. --merge measures nothing:
+it brings the results of several machines into one report. The folders of two runs compare the
+models, and not the hardware: see `models`.
 """
 
 import functools
@@ -80,9 +80,9 @@ def main(argv: list[str]) -> None:
 
   Raises:
     SettingError: a flag, the gin file, the prices or a file of results is wrong.
-    OutputError: a file cannot be written.
+    OutputError: it cannot write a file.
   """
-  # 1. What is wrong is said before anything is measured.
+  # 1. All mistakes surface before the first measurement.
   files = [*_MERGE.value, *argv[1:]]
   if argv[1:] and not _MERGE.value and not gin_flags.GIN_FILE.value:
     print(models.text(argv[1:], _EVALUATION.value))
@@ -116,7 +116,7 @@ def main(argv: list[str]) -> None:
   else:
     skipped = _measure(running)
 
-  # 3. The report, of all that the folder has.
+  # 3. The report, of all rows in the folder.
   rows = results.merged([results.read_if_there(running.path)])
   deadline = _DEADLINE.value * 60 if _DEADLINE.value is not None else None
   found = summary.Summary(rows, price_table, published.read(), deadline)

@@ -1,8 +1,8 @@
 """Measures one case on one device, in the process that calls it.
 
-A training is timed in slices: device loops of `slice_steps` steps, whose times the training itself
-writes to metrics.jsonl. They have the steps and the wait for input, but not the host's work between
-two loops. A prediction is timed call by call, with all that belongs to a call.
+It times a training in slices: device loops of `slice_steps` steps. The training itself writes their
+times to metrics.jsonl. They include the steps and the wait for input, but not the host's work
+between two loops. It times a prediction call by call, and includes all the work of a call.
 """
 
 import os
@@ -25,7 +25,7 @@ from trainer.settings.kinds import Kind
 
 
 def measure(request: Mapping[str, Any]) -> dict[str, Any]:
-  """Measures what a request of `runner` asks for.
+  """Measures the case in a request of `runner`.
 
   Args:
     request: "settings" of the case, "mode", "batch_size", "examples", "device", "tpu_type",

@@ -1,4 +1,4 @@
-"""Compares the models of runs: which difference of their evaluations is more than noise?
+"""Compares the models of runs: which differences between their evaluations exceed noise?
 
 print(models.text(["out/a", "out/b"], ""))
 print(models.text(["out/a1,out/a2,out/a3", "out/b1,out/b2,out/b3"], ""))   # several seeds
@@ -22,7 +22,7 @@ def text(sides: list[str], evaluation: str) -> str:
     evaluation: the name of the evaluation, or "".
 
   Raises:
-    SettingError: there are not two sides, or they cannot be compared.
+    SettingError: there are not two sides, or no way to compare them.
   """
   if len(sides) != 2:
     raise errors.SettingError(

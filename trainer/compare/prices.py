@@ -1,11 +1,11 @@
-"""Prices of hardware, from a CSV file in which each has its source and day.
+"""Prices of hardware, from a CSV file with a source and a day for each.
 
     hardware,per_hour,currency,date,source
     TPU v2,4.50,USD,2018-10-08,https://...
 
-A price is for the hardware whose name contains the first column: "P100" for
-"Tesla P100-PCIE-16GB". The longest name that fits counts. prices.csv beside this file has those of
-the articles, which are old: a file of one's own comes in their place (--prices).
+A price is for the hardware whose name contains the first column: "P100" for "Tesla P100-PCIE-16GB".
+Of several names that fit, the longest counts. prices.csv beside this file has the articles' prices,
+and they are old: --prices replaces them with a file of yours.
 """
 
 import csv

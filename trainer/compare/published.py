@@ -1,7 +1,7 @@
 """The figures that the articles published, from published.jsonl beside this file.
 
-They are other people's, of other years, machines and versions, and are shown as such: beside what
-was measured, never mixed with it.
+Other people measured them, in other years, on other machines and versions. Reports show them beside
+the measurements, never mixed with them.
 """
 
 import dataclasses
@@ -21,13 +21,13 @@ class Figure:
     mode: "train" or "predict".
     batch_size: examples in a step; None if the figure is not of one size.
     device: "cpu", "gpu" or "tpu".
-    hardware: what the source names.
+    hardware: the source's name for it.
     quantity: "step", "epoch" or "run" for seconds of one, or "speed-up".
     value: seconds, or how many times faster than `over`.
     over: the device that a speed-up is over; "" for seconds.
     approximate: whether the source rounds it, as in "about two minutes".
     words: the figure as the source has it.
-    source: where it is from.
+    source: the article.
   """
 
   workload: str

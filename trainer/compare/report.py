@@ -2,7 +2,7 @@
 
     report.write("out/compare", summary.Summary(rows, prices.read(), published.read()), {})
 
-The page needs nothing else: the pictures are in it.
+The page contains its pictures and needs no other file.
 """
 
 import csv
@@ -49,7 +49,7 @@ _HEADER = (
   "over",
   "source",
 )
-# Of an estimate, whose values are ranges: "low–high".
+# The values of an estimate are ranges: "low–high".
 _RANGE = "–"
 
 
@@ -59,11 +59,11 @@ def write(output: str, found: summary.Summary, skipped: Mapping[str, str]) -> li
   Args:
     output: the folder.
     found: the summary.
-    skipped: device → why it was skipped.
+    skipped: device → why the comparison skipped it.
 
   Raises:
-    OutputError: a file cannot be written.
-    SettingError: matplotlib is not installed.
+    OutputError: it cannot write a file.
+    SettingError: matplotlib is missing.
   """
   pictures = figures.charts(found)
   texts: dict[str, str | bytes] = {
@@ -121,9 +121,9 @@ def page(
   Args:
     found: the summary.
     pictures: name → Chart.
-    skipped: device → why it was skipped.
+    skipped: device → why the comparison skipped it.
   """
-  # Long texts, each of which stands below the tables once.
+  # Long texts: the page shows each once, below the tables.
   named = [each.source for each in found.published] + [each.source for each in found.prices]
   sources = list(dict.fromkeys(named))
   measured = _without_empty_columns([_measured(found, row) for row in found.good()])
@@ -223,7 +223,7 @@ def _measured(found, row):
 
 
 def _without_empty_columns(rows):
-  """Returns the titles and then the cells of rows, of the columns that are not empty."""
+  """Returns the titles and then the cells of rows, of the columns with content."""
   titles = [title for title in (rows[0] if rows else ()) if any(row[title] for row in rows)]
   return [titles, *([row[title] for title in titles] for row in rows)] if rows else []
 

@@ -3,8 +3,8 @@
     results.append("out/compare/results.jsonl", row)
     rows = results.merged([results.read(path) for path in paths])
 
-A line is a JSON object with the fields of `Row`. A comparison that was killed leaves whole lines
-and at most a part of one, which is ignored. Later rows of the same key replace earlier ones.
+A line is a JSON object with the fields of `Row`. A killed comparison leaves whole lines and at most
+a part of one; readers ignore the part. Later rows of the same key replace earlier ones.
 """
 
 import dataclasses
@@ -22,40 +22,40 @@ OK, FAILED, OUT_OF_MEMORY, OUT_OF_TIME = "ok", "failed", "out of memory", "out o
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-  """What is known of one case on one device.
+  """The result of one case on one device.
 
   Attributes:
     kind: "measured", or "estimated" by a compiler without running anything.
     workload: the name of the workload.
     mode: "train" or "predict".
     batch_size: examples in a step of all cores together.
-    examples: that were predicted in a call; None for a training.
-    device: as it was asked for: "cpu", "cpu:8", "gpu", "tpu".
+    examples: in a call to predict; None for a training.
+    device: as the user gave it: "cpu", "cpu:8", "gpu", "tpu".
     hardware: the processor or accelerator.
     cores: replicas.
     precision: "float32" or "bfloat16".
     status: "ok", "failed", "out of memory" or "out of time".
-    problem: why it is not ok, in a sentence.
+    problem: a sentence about a failure.
     seconds: median time of a training step, or of a call to predict; None for an estimate.
     low: lower quartile of the measured seconds; lower end of an estimate.
     high: upper quartile; upper end.
-    slices: how many times the median is of.
+    slices: the number of times behind the median.
     examples_per_second: by the median.
     start_seconds: from the call to the end of the first slice, less the time of a slice: making
       the input, tracing, compiling.
-    input_wait: share of the time in which the device waited for input.
-    memory_bytes: the most that the process had of the host's memory.
-    device_memory_bytes: the most that it had of the accelerator's, where TensorFlow tells.
+    input_wait: share of the time that the device waited for input.
+    memory_bytes: the process's peak of the host's memory.
+    device_memory_bytes: its peak of the accelerator's, where TensorFlow tells.
     load: how many processes ran or wanted to, on average over the minute before the measurement.
-    accuracy: after the timed steps, if it was evaluated.
-    accuracy_steps: how many steps those are.
+    accuracy: after the timed steps, if the case evaluates.
+    accuracy_steps: the number of those steps.
     epoch_examples: see workloads.Workload.
     epochs: likewise.
     unit: the time that charts show: "step", "epoch" or "run".
     advice: sentences of the compiler about padding.
-    settings: what the result hangs on: gin file, bindings, slices.
-    machine: what it ran on.
-    time: when, in UTC.
+    settings: gin file, bindings and slices; a row with others is another result.
+    machine: hardware and software of the measurement.
+    time: of the measurement, in UTC.
     source: of an estimate.
   """
 
@@ -93,7 +93,7 @@ class Row:
 
   @property
   def key(self) -> str:
-    """Equal for rows of which the later replaces the earlier."""
+    """Rows with the same key are of one measurement; the later row replaces the earlier."""
     parts = (self.machine.get("host", ""), self.machine.get("processor", ""), self.settings)
     case = (self.workload, self.mode, self.batch_size, self.examples)
     where = (self.kind, self.device, self.hardware if self.kind == ESTIMATED else "")
@@ -112,7 +112,7 @@ def read(path: str) -> list[Row]:
   """Returns the rows of a file.
 
   Raises:
-    SettingError: the file is missing, or cannot be read.
+    SettingError: the file is missing or unreadable.
     FileDamagedError: a line is no row.
   """
   try:
@@ -120,7 +120,7 @@ def read(path: str) -> list[Row]:
       lines = file.read().split("\n")
   except (OSError, UnicodeDecodeError) as error:
     raise errors.SettingError(f"Cannot read the results {path}: {error}") from error
-  # What follows the last line break is a line that was being written when the process was killed.
+  # A killed process leaves a part of a line behind the last line break.
   found = json_form.parse_lines(lines[:-1], _FORM, path, "remove the line, or the file")
   return [Row(**fields) for fields in found]
 
@@ -134,7 +134,7 @@ def append(path: str, row: Row) -> None:
   """Adds a row at the end of a file, after its last whole line.
 
   Raises:
-    OutputError: the file cannot be written.
+    OutputError: it cannot write the file.
   """
   try:
     with open(path, "ab+") as file:
@@ -148,10 +148,10 @@ def append(path: str, row: Row) -> None:
 
 
 def write(path: str, rows: Iterable[Row]) -> None:
-  """Writes a file with these rows in place of what it has.
+  """Replaces the content of a file by these rows.
 
   Raises:
-    OutputError: the file cannot be written.
+    OutputError: it cannot write the file.
   """
   local_files.write(path, "".join(map(_line, rows)), "--output")
 
@@ -161,7 +161,7 @@ def _line(row):
 
 
 def merged(files: Iterable[Sequence[Row]]) -> list[Row]:
-  """Returns the rows of several files; of those with the same key the newest, in the first place.
+  """Returns the rows of several files; the newest row of each key, at the place of its first.
 
   Args:
     files: the rows of each file.

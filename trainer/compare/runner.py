@@ -1,11 +1,11 @@
-"""Has every case measured on every device, each in a process of its own.
+"""Measures every case on every device, each in a process of its own.
 
     runner = Runner("out/compare", precision="bfloat16")
     devices, skipped = runner.devices("auto")
     runner.measure_missing(cases, devices)
 
-Each row is in results.jsonl as soon as it is known. A case that is there is not measured again, so
-that a comparison that was killed goes on where it stopped. One that failed is measured again.
+It writes each row to results.jsonl as soon as the measurement ends. It does not repeat a case with
+a good row, so that a killed comparison resumes where it stopped. It repeats failed cases.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ _NAME = re.compile(r"cpu(:[1-9]\d*)?|gpu(:[1-9]\d*)?|xla:[1-9]\d*|tpu")
 _OF_THE_CPU = ("cpu", "xla")
 _WHY_ABSENT = {"gpu": "TensorFlow sees no GPU", "tpu": "there is no sign of a TPU"}
 
-# Of what a process says of a failure without an answer.
+# If a process gives no answer, its row quotes so many last lines of its output.
 _LAST_LINES = 3
 
 
@@ -37,9 +37,9 @@ class Runner:
   Attributes:
     output: the folder of the results.
     precision: "float32" or "bfloat16".
-    tpu_type: which TPU it is, "v3-8" and the like; "" if that is not known.
+    tpu_type: the type of the TPU, "v3-8" and the like; "" if unknown.
     timeout_seconds: the longest that one case may take.
-    modules: what gin files may import and name, see `trainer.config.trust`.
+    modules: modules that gin files may import and name, see `trainer.config.trust`.
     tell: called with a line about each case.
   """
 
@@ -56,14 +56,14 @@ class Runner:
     return os.path.join(self.output, "results.jsonl")
 
   def devices(self, asked: str) -> tuple[list[str], dict[str, str]]:
-    """Returns the devices to measure on, and those that are skipped with the reason.
+    """Returns the devices to measure on, and device → reason for the skipped ones.
 
     Args:
-      asked: names with commas between them; "auto" for cpu, cpu:8, and a GPU and a TPU where there
-        are.
+      asked: names with commas between them; "auto" for cpu, cpu:8, and the GPU and TPU of the
+        machine.
 
     Raises:
-      SettingError: a name is wrong, or a device that was named is absent.
+      SettingError: a name is wrong, or the machine lacks a device of `asked`.
     """
     names = [name.strip() for name in asked.split(",") if name.strip()]
     automatic = names == ["auto"]
@@ -73,7 +73,7 @@ class Runner:
           f"--devices={asked}: expected auto, or some of cpu, cpu:8, gpu, gpu:N, xla:8, tpu."
         )
     names = list(dict.fromkeys(_AUTO if automatic else names))
-    if all(name.startswith(_OF_THE_CPU) for name in names):  # which needs no look
+    if all(name.startswith(_OF_THE_CPU) for name in names):  # A CPU is always present.
       return names, {}
     there = self._ask({"mode": "devices"}, "devices", {})
     if "status" in there:
@@ -90,10 +90,10 @@ class Runner:
   def measure_missing(
     self, cases: Sequence[workloads.Case], devices: Sequence[str]
   ) -> list[results.Row]:
-    """Measures what is not in the results yet; returns all rows of these cases and devices.
+    """Measures the cases without results; returns all rows of these cases and devices.
 
     Raises:
-      OutputError: the results cannot be written.
+      OutputError: it cannot write the results.
     """
     known = [row for row in results.read_if_there(self.path) if row.kind == results.MEASURED]
     rows = []
@@ -120,13 +120,13 @@ class Runner:
       "precision": self.precision,
       "modules": list(self.modules),
     }
-    # The CPU's rows shall not hang on a GPU, which TensorFlow would otherwise take into use.
+    # TensorFlow takes a GPU into use wherever it sees one. The CPU's rows must not depend on it.
     environment = {"CUDA_VISIBLE_DEVICES": "-1"} if device.startswith(_OF_THE_CPU) else {}
     name = re.sub(r"[^\w]+", "_", f"{case.title} {case.workload.mode} {device} {self.precision}")
     return results.Row(**self.about(case, device) | self._ask(request, name, environment))
 
   def about(self, case: workloads.Case, device: str) -> dict[str, Any]:
-    """Returns the fields of a row that are known before anything is measured."""
+    """Returns the fields of a row that do not come from the measurement."""
     return {
       "kind": results.MEASURED,
       "workload": case.workload.name,
@@ -158,7 +158,7 @@ class Runner:
     return None
 
   def _ask(self, request, name, environment):
-    """Returns a worker's answer; fields of a failed row where there is none."""
+    """Returns a worker's answer; fields of a failed row if it gives none."""
     log = os.path.join(self.output, "logs", f"{name}.txt")
     with open_log(log) as output:
       status, answer = processes.ask(
@@ -168,10 +168,10 @@ class Runner:
 
 
 def open_log(path: str) -> IO[bytes]:
-  """Opens the file for what a process prints, and makes its folder.
+  """Opens the file for a process's output, and makes its folder.
 
   Raises:
-    OutputError: it cannot be written.
+    OutputError: it cannot write the file.
   """
   local_files.make_folder(os.path.dirname(path), "--output")
   try:
@@ -184,7 +184,7 @@ def failure(status: int | None, log: str, timeout_seconds: float) -> dict[str, A
   """Returns the fields of a row for a process that gave no answer.
 
   Args:
-    status: what `processes.run_command` returned.
+    status: from `processes.run_command`.
     log: the file with the process's output.
     timeout_seconds: its limit.
   """
@@ -208,7 +208,7 @@ def now() -> str:
 
 
 def _absence(name, there):
-  """Returns why a device is not there; "" if it is."""
+  """Returns why this machine lacks a device; "" if it has the device."""
   kind, _, count = name.partition(":")
   if kind == "cpu" or there[kind] >= int(count or 1):
     return ""

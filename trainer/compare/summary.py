@@ -1,9 +1,10 @@
-"""Computes what the report says from the rows: times of epochs and runs, costs, speed-ups, choices.
+"""Computes the report's figures from the rows: times of epochs and runs, costs, speed-ups, choices.
 
     found = Summary(rows, prices.read(), published.read())
     found.choices()[0].fastest, found.choices()[0].cheapest
 
-Times of epochs and runs are the median step times their number of steps: no whole run is measured.
+Times of epochs and runs are the median step time times their number of steps: no case runs a whole
+training.
 """
 
 import dataclasses
@@ -18,13 +19,13 @@ Case = tuple[str, str, int, int | None]
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-  """The best devices for one case, of those that were measured and are no rehearsal.
+  """The best measured devices for one case, rehearsals excluded.
 
   Attributes:
     case: of the rows.
-    fastest: the row with the shortest time; None if nothing was measured.
+    fastest: the row with the shortest time; None without a measurement.
     cheapest: the row with the lowest cost, by currency.
-    in_time: by currency: the row with the lowest cost of those that meet the deadline.
+    in_time: by currency: the row with the lowest cost within the deadline.
   """
 
   case: Case
@@ -40,8 +41,8 @@ class Speedup:
   Attributes:
     row: the row.
     over: the row of the CPU.
-    low: the ratio by the medians; of an estimate the lower end.
-    high: the same; of an estimate the upper end.
+    low: the ratio by the medians; for an estimate the lower end.
+    high: the same; for an estimate the upper end.
   """
 
   row: results.Row
@@ -52,7 +53,7 @@ class Speedup:
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-  """What rows, prices and published figures say together.
+  """The joint results of rows, prices and published figures.
 
   Attributes:
     rows: of results.jsonl.
@@ -67,11 +68,11 @@ class Summary:
   deadline_seconds: float | None = None
 
   def good(self, kind: str = results.MEASURED) -> list[results.Row]:
-    """Returns the rows of a kind that have figures."""
+    """Returns the rows of a kind with figures."""
     return [row for row in self.rows if row.kind == kind and row.status == results.OK]
 
   def bad(self) -> list[results.Row]:
-    """Returns the rows that have no figures."""
+    """Returns the rows without figures."""
     return [row for row in self.rows if row.status != results.OK]
 
   def cases(self) -> dict[Case, list[results.Row]]:
@@ -103,7 +104,7 @@ class Summary:
   def cost(self, row: results.Row, unit: str) -> tuple[float, float] | None:
     """Returns the cost of a step, epoch or run; twice the same if measured, an estimate's range.
 
-    None if there is no price, or no such unit.
+    None without a price, or without such a unit.
     """
     price, times = self.price(row), seconds_of(row, unit)
     if price is None or times is None:
@@ -111,9 +112,9 @@ class Summary:
     return times[0] / 3600 * price.per_hour, times[-1] / 3600 * price.per_hour
 
   def speedups(self) -> list[Speedup]:
-    """Returns how much faster each row is than the CPU of its machine, or else the fastest CPU.
+    """Returns how much faster each row is than its machine's CPU, or else the fastest CPU.
 
-    Virtual cores share a CPU, and only rehearse a TPU: there is nothing to say of their speed.
+    Virtual cores share a CPU, and only rehearse a TPU: their speed says nothing.
     """
     found = []
     for rows in self.cases().values():
@@ -158,7 +159,7 @@ class Summary:
 
 
 def case_of(row: results.Row) -> Case:
-  """Returns what rows must have in common to be compared."""
+  """Returns the values that must be equal in rows to compare them."""
   return row.workload, row.mode, row.batch_size, row.examples
 
 
@@ -181,7 +182,7 @@ def is_rehearsal(row: results.Row) -> bool:
 
 
 def is_choice(row: results.Row) -> bool:
-  """Whether a row may be named as the best: measured, and no rehearsal."""
+  """Whether a row may count as the best: measured, and no rehearsal."""
   return row.kind == results.MEASURED and not is_rehearsal(row)
 
 
@@ -200,7 +201,7 @@ def seconds_of(row: results.Row, unit: str) -> tuple[float, float] | None:
     unit: "step", "epoch" or "run".
 
   Returns:
-    The range of an estimate; of a measured row twice its median. None if it has no such unit.
+    The range of an estimate; for a measured row twice its median. None without such a unit.
   """
   low, high = (row.low, row.high) if row.kind == results.ESTIMATED else (row.seconds, row.seconds)
   if low is None or high is None:

@@ -1,7 +1,7 @@
 """Measures one case, or looks for devices, in a process of its own.
 
-`runner` starts it by `processes.ask`. A process of its own gives each case memory, thread pools and
-devices that nothing else has touched, and dies alone.
+`runner` starts it by `processes.ask`. In a process of its own, each case has memory, thread pools
+and devices that no other case has touched, and dies alone.
 """
 
 import traceback
@@ -13,7 +13,7 @@ from trainer.compare import results
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-  """Returns the devices that there are, or fields of a results.Row."""
+  """Returns the devices of the machine, or fields of a results.Row."""
   from trainer.compare import machine, measure
 
   if request["mode"] == "devices":

@@ -1,4 +1,4 @@
-"""What is compared: workloads, from a gin file of their own.
+"""The workloads to compare, from a gin file of their own.
 
     compare.workloads = [@digits/Workload(), @few/Workload()]
 
@@ -7,8 +7,8 @@
     digits/Workload.batch_sizes = [32, 128]
     digits/Workload.epoch_examples = 1437
 
-A workload is an experiment, its gin file as it is, with bindings that change it. Each of its batch
-sizes, or numbers of examples to predict, is a case.
+A workload is an unchanged gin file of an experiment, with bindings on top. Each of its batch sizes,
+or numbers of examples to predict, is a case.
 """
 
 import dataclasses
@@ -23,23 +23,23 @@ from trainer.settings import setting_types
 @gin_names.configurable(module="trainer.compare")
 @dataclasses.dataclass(frozen=True)
 class Workload:
-  """An experiment whose speed is compared.
+  """An experiment to measure the speed of.
 
   Attributes:
-    name: in results and charts. Published figures are found by it.
+    name: in results and charts. Published figures refer to this name.
     gin_file: the experiment, as for trainer.main.
     bindings: list of gin bindings that come after the file, such as "run.train_steps = 100".
     mode: "train" or "predict".
     batch_sizes: list of global batch sizes; each one is a case.
     examples: to predict: list of numbers of examples; each one is a case.
-    slice_steps: training steps that are timed together.
-    slices: how many slices of steps, or calls to predict, are timed.
-    warm_slices: how many come before those and do not count.
+    slice_steps: training steps to time together.
+    slices: the number of slices of steps, or of calls to predict, to time.
+    warm_slices: the number of slices before those; they do not count.
     epoch_examples: examples in an epoch, for the time and cost of one; None if there is no epoch.
     epochs: epochs in a whole training, for its time and cost.
-    unit: the time that charts show: of a "step", an "epoch" or a "run". None: the longest that is
-      known.
-    evaluate: whether the model is evaluated after its steps, for its accuracy.
+    unit: the time that charts show: of a "step", an "epoch" or a "run". None: the longest of the
+      three that Octet knows.
+    evaluate: whether to evaluate the model after its steps, for its accuracy.
 
   Raises:
     SettingError: a value is of the wrong type or out of range.
@@ -99,7 +99,7 @@ class Case:
     return f"{self.workload.name}, batch {self.batch_size}"
 
   def settings(self) -> dict[str, Any]:
-    """Returns what a result hangs on beside the case's size; a result of others is another."""
+    """Returns the settings that a result depends on beside the case's size."""
     load = self.workload
     return {
       "gin_file": load.gin_file,
@@ -155,14 +155,14 @@ def load(
   Args:
     gin_files: paths, see `trainer.config.files`.
     gin_bindings: strings of gin that come after the files.
-    modules: what the files may import and name, see `trainer.config.trust`.
+    modules: modules that the files may import and name, see `trainer.config.trust`.
 
   Raises:
-    SettingError: names the file and line, what was found there, and similar names.
+    SettingError: names the file and line, the text there, and similar names.
   """
   try:
-    # Without a root, which would import TensorFlow: this process leaves GPUs and TPUs to those that
-    # measure.
+    # Without a root: importing it would import TensorFlow. This process leaves GPUs and TPUs to the
+    # measuring processes.
     config.load(gin_files, gin_bindings, root=None, modules=modules)
     return compare()
   finally:

@@ -1,13 +1,13 @@
-"""Sweeps: many runs of one experiment, each with gin bindings of its own, chosen by Optuna.
+"""Sweeps: many runs of one experiment, each with its own gin bindings, which Optuna chooses.
 
     python -m trainer.sweep --gin_file=gin_configs/digits.gin --sweep_dir=out/sweep
         --sweep_file=gin_configs/sweeps/digits.gin --trials=40 --workers=2
 
-`settings` reads the sweep file. `space` and `grid` describe what varies. `optuna_parts` makes
-samplers and pruners. `study` keeps the trials in a database, and `leases` records which process
-works on which trial. `engine` is the loop of a process; `trial` is one run in it; `trial_server`
-starts the processes of trials; `machine` gives each its share of the cores and GPUs. `report`,
-`figures` and `page` show the results.
+`settings` reads the sweep file. `space` and `grid` describe the varying parameters. `optuna_parts`
+makes samplers and pruners. `study` keeps the trials in a database, and `leases` assigns trials to
+processes. `engine` is the loop of a process; `trial` is one run in it; `trial_server` starts the
+processes of trials; `machine` gives each its share of the cores and GPUs. `report`, `figures` and
+`page` show the results.
 
 Layout:
 

@@ -1,6 +1,6 @@
 """Checks that the bindings of a sweep have an effect in the experiment.
 
-gin accepts scopes that are never entered. (`config.load` finds macros that are never used.)
+gin accepts bindings in a scope that no reference uses. (`config.load` finds unused macros.)
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ def check(gin_files: Sequence[str], rows: Sequence[Sequence[str]], modules: Sequ
 
   Args:
     gin_files: of the experiment.
-    rows: lists of bindings, each of which is loaded after the files.
-    modules: what they may import and name, see `trainer.config.trust`.
+    rows: lists of bindings; each is loaded after the files.
+    modules: modules that they may import and name, see `trainer.config.trust`.
 
   Raises:
-    SettingError: a row binds in a scope that no reference names and in which the files bind
-      nothing; or see `config.load`.
+    SettingError: a row binds in a scope without a reference and without bindings of the files; or
+      see `config.load`.
   """
   config.load(gin_files, modules=modules)
   scopes = {

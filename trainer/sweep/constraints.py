@@ -20,7 +20,7 @@ class Constraint:
   Attributes:
     text: as the sweep file has it.
     metric: its name, as evaluations report it.
-    is_at_most: whether the metric must be at most the bound; else at least.
+    is_at_most: whether the metric must be at most the bound; otherwise at least.
     bound: the bound.
   """
 
@@ -35,7 +35,7 @@ class Constraint:
 
 
 def parse(text: str) -> Constraint:
-  """Returns the constraint that a text says; SettingError if it says none."""
+  """Returns the constraint in a text; SettingError if the text has none."""
   found = _FORM.fullmatch(text) if isinstance(text, str) else None
   try:
     bound = float(found["bound"]) if found else math.nan

@@ -3,7 +3,7 @@
     engine.Engine(study, starter, slots, sweep_dir, common_arguments, count).finish_trials()
 
 The loop runs in one thread. It writes each decision to the database before it acts on it, so the
-process may be killed at any point.
+process may die at any point.
 """
 
 import contextlib
@@ -71,13 +71,13 @@ class Engine:
   _last_claim: float = dataclasses.field(default=float("-inf"), init=False)
 
   def finish_trials(self) -> None:
-    """Works until all trials are finished, also those of other processes.
+    """Works until all trials have finished, including trials of other processes.
 
     If another process dies, this one takes over its trials.
 
     Raises:
-      SweepInterrupted: SIGINT or SIGTERM came; the trials have saved and can be continued. After a
-        second signal, they are killed without saving.
+      SweepInterrupted: SIGINT or SIGTERM came; the trials have saved and can resume. A second
+        signal kills them without saving.
       MetricMissingError: no evaluation reports the metric of the sweep.
     """
     with self._listening():
@@ -92,7 +92,7 @@ class Engine:
         raise SweepInterrupted(self._signals[0])
 
   def _step(self):
-    """Does the work that is due; returns whether the sweep goes on."""
+    """Does all due work; returns whether the sweep continues."""
     if self._signals:
       return False
     self._beat()
@@ -125,25 +125,25 @@ class Engine:
       self._start(slot, trial_lib.Run(trial, self.study.settings, self.sweep_dir, self.common))
 
   def _start(self, slot, run):
-    if run.pruned:  # a process decided to prune it, and was killed before it could record that
+    if run.pruned:  # A process may decide to prune the trial, and die before it records that.
       self._tell(run, "pruned", None)
       return
     again = "bindings" in run.trial.user_attrs
     run.prepare()
-    logging.info("%s %s: %s", run.name, "goes on" if again else "starts", run.command)
+    logging.info("%s %s: %s", run.name, "resumes" if again else "starts", run.command)
     self.starter.start(run.name, run.arguments, run.log, run.lock, self.slots[slot])
     self._running[slot] = run
 
   def _finish(self, slot, run, code):
     del self._running[slot]
-    run.follow()  # the metrics that it wrote since the last look
+    run.follow()  # The metrics that the trial wrote since the last look.
     state, values = run.outcome(code)
-    self._last_claim = float("-inf")  # the slot is free: claim a trial at once
-    if state == "interrupted":  # somebody else sent the trial a signal
+    self._last_claim = float("-inf")  # The slot is free: claim a trial at once.
+    if state == "interrupted":  # Another program sent the trial a signal.
       logging.info("%s was interrupted; it resumes", run.name)
       self.study.leases.release(run.number)
       return
-    if state == "again":  # the same parameters with the next seed
+    if state == "again":  # The same parameters with the next seed.
       self._start(slot, trial_lib.Run(run.trial, self.study.settings, self.sweep_dir, self.common))
       return
     self._tell(run, state, values)
@@ -170,8 +170,8 @@ class Engine:
   def _beat(self):
     """Renews the leases of this process.
 
-    If another process has taken a trial meanwhile, because no beat reached it, the trial's process
-    here is killed.
+    If no beat reached the database in time, another process may have taken a trial: then this
+    process kills its copy.
     """
     if self.clock() - self._last_beat < self.lease_seconds / _BEATS:
       return
@@ -186,7 +186,7 @@ class Engine:
         del self._running[slot]
 
   def _stop_trials(self):
-    """Makes all trials save and end, and releases them. After a second signal they are killed."""
+    """Makes all trials save and end, and releases them. A second signal kills them."""
     names = [run.name for run in self._running.values()]
     for name in names:
       logging.info("%s: saving", name)

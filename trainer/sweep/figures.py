@@ -1,8 +1,8 @@
 """Draws the figures of a sweep's page as <svg> elements in the page's text colour.
 
-Optuna computes the importances, but its own plots are not used: those of plotly need a script in
-the page; those of matplotlib draw with pyplot's global state, and leave out pruned trials and
-trials without a conditional parameter.
+Optuna computes the importances. Its plots do not fit here: its plotly plots need a script in the
+page; its matplotlib plots use pyplot's global state, and leave out pruned trials and trials without
+a conditional parameter.
 """
 
 import contextlib
@@ -14,10 +14,11 @@ from trainer.cli import formatting
 from trainer.plot import svg
 from trainer.sweep import optuna_parts, report
 
-# Complete trials a parameter, below which importances are told to be uncertain. A rule of thumb.
+# Below this number of complete trials a parameter, the page calls importances uncertain. A rule of
+# thumb.
 _FEW_A_PARAMETER = 20
 
-_LETTERS_OF_A_LINE = 14  # of the name of an axis
+_LETTERS_OF_A_LINE = 14  # Of the name of an axis.
 
 _DOT, _BEST, _PRUNED = "#0072b2", "#d55e00", "#999999"
 
@@ -31,7 +32,7 @@ def history(found: report.Report) -> str:
     for state, color in (("complete", _DOT), ("pruned", _PRUNED)):
       some = [trial for trial in known if found.state(trial) == state]
       if not some:
-        continue  # and no entry in the legend
+        continue  # No entry in the legend.
       points = [(trial.number, found.values(trial)[0]) for trial in some]
       axes.scatter(*zip(*points, strict=True), s=18, color=color, label=state)
     complete = [trial for trial in known if found.state(trial) == "complete"]
@@ -68,7 +69,7 @@ def parallel_coordinates(found: report.Report) -> str:
   names = [name for name, _ in columns] + [found.metrics[0]]
   with _axes(max(7, 1.9 * len(names)), 4, "Parameters and metric of each trial") as (axes, made):
     scale = _color_scale(values, found.modes[0] == "max")
-    # The best trials are drawn last, over the others.
+    # Draw the best trials last, over the other trials.
     for row in sorted(
       range(len(trials)), key=lambda row: values[row], reverse=found.modes[0] == "min"
     ):
@@ -106,7 +107,7 @@ def _color_scale(values, best_is_high):
   import matplotlib
   from matplotlib import cm, colors
 
-  # The ends of viridis cannot be seen on a dark or on a white page.
+  # The ends of viridis are invisible on a dark or on a white page.
   shades = matplotlib.colormaps["viridis"]([0.25 + 0.55 * index / 31 for index in range(32)])
   low, high = min(values), max(values)
   known = colors.Normalize(low if low < high else low - 1, high)
@@ -119,20 +120,20 @@ def importances(found: report.Report) -> dict[str, float]:
   The result is {} if too few trials are complete.
   """
   optuna = optuna_parts.library()
-  sign = -1 if found.modes[0] == "max" else 1  # with a target, lower is better
+  sign = -1 if found.modes[0] == "max" else 1  # The target makes lower values better.
   target = (lambda trial: sign * trial.values[0]) if len(found.metrics) > 1 else None
   with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     try:
       shares = optuna.importance.get_param_importances(found.study, target=target)
-    except (ValueError, RuntimeError):  # fewer than two complete trials, or all values are equal
+    except (ValueError, RuntimeError):  # Fewer than two complete trials, or all values are equal.
       return {}
   # Equal shares are Optuna's answer if it could tell nothing.
   return shares if len(shares) == 1 or len(set(shares.values())) > 1 else {}
 
 
 def caveat(found: report.Report) -> str:
-  """Returns what the importances rest on, and how far that can be trusted, as a sentence or two."""
+  """Returns a sentence or two about the data behind the importances and their reliability."""
   count = found.counts().get("complete", 0)
   few = _FEW_A_PARAMETER * len(found.keys)
   text = f"Estimated by Optuna from {count} complete trials."
@@ -166,7 +167,7 @@ def _axis(texts, log=False, few=8):
   """Places gin texts on an axis, linear or logarithmic.
 
   If there are at most `few` different texts, or if one is not a number, each text gets a tick of
-  its own. None, for a parameter that a trial does not have, is at the bottom.
+  its own. None, for a parameter that a trial lacks, is at the bottom.
 
   Returns:
     The position of each text, from 0 to 1, and the (position, label) pairs of the ticks.
@@ -188,7 +189,7 @@ def _axis(texts, log=False, few=8):
 
 
 def _legend(axes):
-  # Above the axes: inside, it would cover what is drawn.
+  # Above the axes: inside, it would cover the lines.
   axes.figure.legend(loc="outside upper left", ncols=4, frameon=False, fontsize="small")
 
 

@@ -1,4 +1,4 @@
-"""Writes values as gin text; references and macros stay as they are in the sweep file.
+"""Writes values as gin text; references and macros keep their text in the sweep file.
 
 Example:
     text(("it's", 1e-3))                         # ("it's", 0.001)
@@ -34,7 +34,7 @@ def binding(key: str, value: str) -> str:
 
   Args:
     key: of a parameter or macro.
-    value: what `text` returns.
+    value: from `text`.
 
   Raises:
     SettingError: key is not the name of one parameter or macro.

@@ -31,7 +31,7 @@ class Product:
     """Returns each point as key → gin text.
 
     Raises:
-      SettingError: parts has no part, or one that is of none of these kinds.
+      SettingError: parts is empty, or has a part of another kind.
     """
     return [_merged(points) for points in itertools.product(*_parts(self, "product"))]
 
@@ -65,7 +65,7 @@ class Zip:
 @gin_names.configurable("chain", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class Chain:
-  """The points of the first part, then those of the second, and so on.
+  """The points of the first part, then of the second, and so on.
 
   Attributes:
     parts: as in Product.
@@ -80,7 +80,7 @@ class Chain:
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-  """A list of trials. It has the methods of `space.Space`.
+  """A list of trials. The class has the methods of `space.Space`.
 
   Attributes:
     points: for each trial, key → gin text.
@@ -101,11 +101,11 @@ class Grid:
 
   @property
   def keys(self) -> list[str]:
-    """The parameters' keys, in the order in which they first occur."""
+    """The parameters' keys, in the order of their first use."""
     return list(self.samples())
 
   def suggest(self, trial: Any) -> dict[str, str]:
-    """Returns key → gin text of an optuna.Trial, whose sampler has fixed these values."""
+    """Returns key → gin text of an optuna.Trial; its sampler has fixed these values."""
     samples = self.samples()
     return {key: trial.suggest_categorical(key, samples[key]) for key in self.points[trial.number]}
 
@@ -114,8 +114,8 @@ class Grid:
     return self.points[number]
 
   def samples(self) -> dict[str, list[str]]:
-    """Returns key → all gin texts that it has in the grid."""
-    found: dict[str, dict[str, None]] = {}  # dicts, as sets that keep the order
+    """Returns key → all its gin texts in the grid."""
+    found: dict[str, dict[str, None]] = {}  # Dicts, as sets that keep the order.
     for point in self.points:
       for key, text in point.items():
         found.setdefault(key, {})[text] = None
@@ -130,7 +130,7 @@ def points_of(part: Any) -> list[dict[str, str]]:
   """Returns the points of a dict of lists, or of a Product, Zip or Chain.
 
   Raises:
-    SettingError: it is none of these.
+    SettingError: it is of another kind.
   """
   if isinstance(part, Product | Zip | Chain):
     return part.points()

@@ -1,4 +1,4 @@
-"""Leases on trials, which say which process works on which trial.
+"""Leases on trials: they say which process works on which trial.
 
     leases = Leases(engine, "digits")
     if leases.claim(3):         # nobody has trial 3, or its holder is dead
@@ -7,11 +7,12 @@
     leases.release(3)
 
 The leases are a table in Optuna's database. If several processes claim a trial, on whatever
-machines, one gets it: it inserts a row, or changes one that nobody has changed since it was read.
+machines, one gets it: it inserts a row, or changes a row that no process has changed since the
+read.
 
-A holder on this machine is dead if its process is gone. A holder on another machine is dead if it
-has not beaten for `seconds`, measured by this process's clock. The clocks of different machines are
-never compared.
+A holder on this machine is dead if its process no longer exists. A holder on another machine is
+dead if it has not beaten for `seconds`, measured by this process's clock. Octet never compares the
+clocks of different machines.
 """
 
 import dataclasses
@@ -26,7 +27,7 @@ from trainer.cli import processes
 
 @dataclasses.dataclass(frozen=True)
 class Holder:
-  """A process that can hold leases.
+  """A holder of leases: a process.
 
   Attributes:
     host: see processes.host_name.
@@ -53,7 +54,7 @@ class Leases:
   """The leases of one study.
 
   Attributes:
-    engine: a sqlalchemy Engine. The table is created if it does not exist.
+    engine: a sqlalchemy Engine. The constructor creates the table if it does not exist.
     study: name of the study.
     seconds: after this time without a beat, a process on another machine counts as dead.
     holder: claims the trials; by default this process.
@@ -84,7 +85,7 @@ class Leases:
     )
     try:
       self._table.create(self.engine, checkfirst=True)
-    except sqlalchemy.exc.DBAPIError:  # another process created it after the check
+    except sqlalchemy.exc.DBAPIError:  # Another process created it after the check.
       self._table.create(self.engine, checkfirst=True)
 
   def claim(self, number: int) -> bool:
@@ -98,12 +99,13 @@ class Leases:
             self._table.insert().values(study=self.study, trial=number, beat=0, **mine)
           )
         return True
-      except self._sql.exc.IntegrityError:  # another process inserted its row first
+      except self._sql.exc.IntegrityError:  # Another process inserted its row first.
         return False
     if not self.is_dead(row):
       return False
-    # The row is changed only if it is still as it was read. So of several processes that find the
-    # holder dead, one gets the trial; and none does if the holder has beaten meanwhile.
+    # The UPDATE names the old owner and beat, so it changes the row only if no process changed it
+    # since the read. So of several processes that find the holder dead, one gets the trial; and
+    # none does if the holder has beaten meanwhile.
     unchanged = (
       self._where(number),
       self._table.c.owner == row.owner,

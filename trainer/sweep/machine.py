@@ -35,7 +35,7 @@ def gpus(
 
   Args:
     environment: the environment variables.
-    pattern: glob of the GPUs' device files, which are used if CUDA_VISIBLE_DEVICES is not set.
+    pattern: glob of the GPUs' device files, for a machine without CUDA_VISIBLE_DEVICES.
   """
   if "CUDA_VISIBLE_DEVICES" in environment:
     return [
@@ -63,8 +63,7 @@ def slots(
     For each worker, a dict with "cores" (numbers) and "environment" (variables to set).
 
   Raises:
-    SettingError: there are several workers for a TPU, which only one process can use, or more
-      workers than there are GPUs for.
+    SettingError: several workers ask for one TPU, or there are too few GPUs for the workers.
   """
   if device == "tpu" and workers > 1:
     raise errors.SettingError(

@@ -3,9 +3,9 @@
     python -m trainer.sweep --gin_file=gin_configs/digits.gin --sweep_dir=out/sweep
         --sweep_file=gin_configs/sweeps/digits.gin --trials=40 --workers=2
 
-The same command continues a sweep: finished trials are not run again, interrupted ones resume. The
-exit status is 0; 1 if no trial was completed; 75 after SIGTERM and 130 after Ctrl-C, both of which
-let the trials save.
+The same command resumes a sweep: it does not repeat finished trials, and interrupted trials resume.
+The exit status is 0; 1 without a complete trial; 75 after SIGTERM and 130 after Ctrl-C. After both
+signals, the trials save.
 """
 
 import contextlib
@@ -75,10 +75,10 @@ def main(argv: list[str]) -> None:
 
   Raises:
     SettingError: a flag, the sweep file or a binding is wrong.
-    OutputError: a file or the database cannot be written.
+    OutputError: it cannot write a file or the database.
   """
   del argv
-  # 1. Check the flags and read the sweep file, before TensorFlow is imported.
+  # 1. Check the flags and read the sweep file, before TensorFlow's import takes seconds.
   sweep_dir, sweep_file = _checked_paths()
   asked = settings.load(sweep_file, gin_flags.GIN_MODULES.value)
   points = len(asked.space.points) if isinstance(asked.space, grid.Grid) else None
@@ -128,7 +128,7 @@ def main(argv: list[str]) -> None:
       trials, starter, slots, sweep_dir, _common_flags(), count, _LEASE_SECONDS.value
     ).finish_trials()
 
-  # 5. Show the results, also where the trials are tracked.
+  # 5. Show the results, here and in the tracker of the trials.
   found = report.Report(trials, definition)
   paths = found.write_bindings(sweep_dir)
   _send(found, sweep_dir, paths)
@@ -160,7 +160,7 @@ def _common_flags():
 
 @contextlib.contextmanager
 def _starter(folder):
-  """Yields a trial_server.Starter, whose trials end with the block."""
+  """Yields a trial_server.Starter; its trials end with the block."""
   local_files.make_folder(folder, "--sweep_dir")
   log = os.path.join(folder, f"server-{os.getpid()}.log")
   with contextlib.closing(trial_server.Starter(_START.value, log)) as starter:
@@ -169,7 +169,7 @@ def _starter(folder):
 
 @contextlib.contextmanager
 def _told_of_failures(trials, count, url):
-  """Says of a signal, and of a database that is lost, that the same command goes on."""
+  """Adds to a signal, and to a lost database, that the same command resumes."""
   try:
     yield
   except engine.SweepInterrupted as stopped:
@@ -188,7 +188,7 @@ def _told_of_failures(trials, count, url):
 
 
 def _check(starter, asked):
-  """Raises SettingError if a value that a trial may have does not load."""
+  """Raises SettingError if a possible value of a trial does not load."""
   samples = asked.space.samples()
   rows = [
     [
@@ -204,11 +204,11 @@ def _check(starter, asked):
 
 
 def _send(found, sweep_dir, paths):
-  """Sends what came of the sweep to MLflow, if a trial has made the sweep's run there."""
+  """Sends the sweep's results to MLflow, if a trial has made the sweep's run there."""
   if not os.path.exists(os.path.join(sweep_dir, "mlflow.json")):
     return
   from trainer.sweep import page
-  from trainer.tracking import sweep_runs, trackers  # which import TensorFlow
+  from trainer.tracking import sweep_runs, trackers  # These modules import TensorFlow.
 
   table, html = (os.path.join(sweep_dir, name) for name in ("trials.csv", "report.html"))
   found.write_csv(table)
@@ -227,7 +227,7 @@ def _send(found, sweep_dir, paths):
 
 
 def _show(found, sweep_dir, paths):
-  """Prints the results, and the commands that one may want next."""
+  """Prints the results, and the next useful commands."""
   found.print_table()
   if not found.best():
     if "complete" in found.counts():
@@ -237,7 +237,7 @@ def _show(found, sweep_dir, paths):
     )
   storage, name = sweep_flags.STORAGE.value, sweep_flags.STUDY.value
   shown = ["python", "-m", "trainer.sweep_report", f"--sweep_dir={sweep_flags.SWEEP_DIR.value}"]
-  if storage and "@" not in storage:  # which would tell logs a password
+  if storage and "@" not in storage:  # The address with its password must not reach a log.
     shown.append(f"--storage={storage}")
   shown += [f"--study={name}"] if name else []
   logging.info(

@@ -1,6 +1,6 @@
 """Makes Optuna's samplers and pruners by their names in a sweep file.
 
-Optuna is imported when the first one is made.
+This module imports Optuna when it makes the first one.
 """
 
 import importlib.util
@@ -29,10 +29,10 @@ PRUNERS = {
   "hyperband": "HyperbandPruner",
 }
 
-# Samplers that do not ask what other trials did.
+# Samplers that ignore the results of other trials.
 _ALONE = ("random", "grid")
 
-# Samplers that can optimize several metrics.
+# Samplers for several metrics.
 _MULTI_OBJECTIVE = ("tpe", "gp", "random", "grid", "nsgaii")
 
 # The key of a trial's user attributes with its violations: text of a constraint → number.
@@ -43,7 +43,7 @@ def library() -> Any:
   """Imports optuna, without its log lines, and returns the module.
 
   Raises:
-    SettingError: Optuna is not installed.
+    SettingError: Optuna is missing.
   """
   try:
     import optuna
@@ -55,7 +55,7 @@ def library() -> Any:
 
 
 def is_alone(sampler_name: str, pruner_name: str) -> bool:
-  """Whether a trial is chosen and judged without a look at others."""
+  """Whether the sweep chooses and judges a trial without a look at other trials."""
   return sampler_name in _ALONE and pruner_name == "none"
 
 
@@ -76,7 +76,7 @@ def check(
     metrics: number of metrics.
 
   Raises:
-    SettingError: a name or an option does not exist, or cannot be used with several metrics.
+    SettingError: a name or an option does not exist, or does not work with several metrics.
   """
   _check_name(sampler_name, SAMPLERS, "sweep.sampler")
   _check_name(pruner_name, PRUNERS, "sweep.pruner")
@@ -103,15 +103,15 @@ def sampler(
 ) -> Any:
   """Makes the sampler that chooses the parameters of one trial.
 
-  Each trial has a sampler of its own, seeded by the trial's number. So its choice does not depend
-  on which process asks for it, or on how often the sweep was interrupted.
+  Each trial has a sampler of its own, seeded by the trial's number. So its choice depends neither
+  on the process that asks, nor on interruptions of the sweep.
 
   Args:
     name: one of SAMPLERS.
     options: arguments of Optuna's sampler.
     seed: of the sweep.
     number: of the trial.
-    fixed: key → gin text of parameters that are not sampled.
+    fixed: key → gin text of parameters that the sampler does not choose.
     is_constrained: whether trials have constraints, see `set_constraints`.
 
   Raises:
@@ -131,7 +131,7 @@ def sampler(
         f"sweep.sampler = 'cmaes' needs the package cmaes: {installation.command('sweep')}."
       ) from None
   kind = getattr(optuna.samplers, SAMPLERS[name])
-  # From Optuna 5 on, samplers see the constraints that a trial has; those of 4 ask a function.
+  # From Optuna 5 on, samplers see a trial's constraints; Optuna 4's samplers ask a function.
   knows_trials = hasattr(optuna.Trial, "set_constraint")
   if (
     is_constrained and not knows_trials and "constraints_func" in inspect.signature(kind).parameters
@@ -142,7 +142,7 @@ def sampler(
 
 
 def set_constraints(trial: Any, violations: Mapping[str, float]) -> None:
-  """Tells an optuna.Trial by how much it breaks each constraint, before its result.
+  """Records in an optuna.Trial how much it breaks each constraint, before its result.
 
   Args:
     trial: the trial.
@@ -151,7 +151,7 @@ def set_constraints(trial: Any, violations: Mapping[str, float]) -> None:
   trial.set_user_attr(CONSTRAINTS, dict(violations))
   if hasattr(trial, "set_constraint"):
     for text, value in violations.items():
-      if text not in trial.constraints:  # a process may have been killed right here
+      if text not in trial.constraints:  # A former process set it and then died.
         trial.set_constraint(text, value)
 
 
@@ -190,7 +190,7 @@ def _make(kind, options, where, extra=None):
   known = [name for name in inspect.signature(kind).parameters if name != "seed"]
   unknown = [name for name in options if name not in known]
   if unknown:
-    # With a seed of the user's, all trials would have the same parameters.
+    # One seed for all would give all trials the same parameters.
     hint = " Octet derives its seed from sweep.seed." if unknown[0] == "seed" and extra else ""
     raise errors.SettingError(
       f"{where} has {unknown[0]!r}; {kind.__name__} takes {', '.join(known) or 'none'}.{hint}"

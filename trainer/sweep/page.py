@@ -7,7 +7,7 @@ from trainer.plot import curves, html_page
 from trainer.reporting import metrics_file
 from trainer.sweep import figures, report
 
-# The number of best trials whose learning curves are drawn.
+# Draw the learning curves of so many of the best trials.
 _TOP = 5
 
 
@@ -16,8 +16,8 @@ def page(found: report.Report, sweep_dir: str) -> str:
 
   Args:
     found: the report of the sweep.
-    sweep_dir: the sweep's folder, whose trials are drawn. The folders of trials that ran on another
-      machine may be missing.
+    sweep_dir: the sweep's folder, with its trials. Folders of trials from another machine may be
+      missing.
   """
   header, rows, numbers = _table(found)
   panels, panels_of = _learning_curves(found, sweep_dir)

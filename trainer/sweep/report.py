@@ -35,7 +35,7 @@ _STATES = {
 
 
 class Report:
-  """The state of a sweep at the time when the report is made.
+  """The state of a sweep when the report was made.
 
   Args:
     trials: the trials of the sweep.
@@ -61,7 +61,7 @@ class Report:
     )
 
   def is_logarithmic(self, key: str) -> bool:
-    """Whether a parameter is sampled on a logarithmic scale."""
+    """Whether the sampler draws a parameter on a logarithmic scale."""
     space = self.definition["space"]
     return isinstance(space, dict) and (
       space[key]["kind"] == "LogUniform" or bool(space[key].get("log"))
@@ -79,7 +79,7 @@ class Report:
   def values(self, trial: Any) -> list[Any]:
     """Returns the metrics of a trial.
 
-    For a complete trial these are the last ones; for others the newest known one, or None.
+    For a complete trial these are the last ones; otherwise the newest known ones, or None.
     """
     if trial.values is not None:
       return list(trial.values)
@@ -87,16 +87,16 @@ class Report:
     return [newest] if len(self.metrics) == 1 else [None] * len(self.metrics)
 
   def violated(self, trial: Any) -> list[str]:
-    """Returns the constraints that a trial is known to break, as the sweep file has them."""
+    """Returns the constraints that a trial breaks, with the sweep file's text."""
     violations = trial.user_attrs.get(optuna_parts.CONSTRAINTS, {})
     return [text for text, value in violations.items() if value > 0]
 
   def interval(self, trial: Any, metric: str) -> list[float] | None:
-    """Returns the 95 % interval of the mean over a trial's seeds; None where there is none."""
+    """Returns the 95 % interval of the mean over a trial's seeds; None without an interval."""
     return trial.user_attrs.get(trial_lib.INTERVALS, {}).get(metric)
 
   def best(self) -> list[Any]:
-    """Returns the best trial in a list, of those that are complete and keep the constraints.
+    """Returns the best complete trials that keep the constraints: one in a list for one metric.
 
     For several metrics these are the Pareto-optimal trials: no other trial is at least as good in
     all metrics and better in one.
@@ -114,17 +114,17 @@ class Report:
     return [trial for trial in self.ranked() if trial in able][:1]
 
   def _costs(self, trial):
-    """Returns the metrics of a trial, so that less is better."""
+    """Returns the metrics of a trial, signed so that less is better."""
     signs = [-1 if mode == "max" else 1 for mode in self.modes]
     return [sign * value for sign, value in zip(signs, trial.values, strict=True)]
 
   def ranked(self) -> list[Any]:
     """Returns the trials with a value of the first metric.
 
-    Complete ones come first, then those that keep the constraints, then the better ones.
+    Complete trials come first, then trials that keep the constraints, then better trials.
     """
     sign = -1 if self.modes[0] == "max" else 1
-    # A NaN is not equal to itself. It has no place in an order.
+    # A NaN is not equal to itself. NaN has no place in an order.
     known = [
       trial
       for trial in self.trials
@@ -178,7 +178,7 @@ class Report:
     return [f"{metric}{end}" for metric in self.metrics for end in ("", " low", " high")]
 
   def _cells(self, trial):
-    """Returns what a trial has in `columns`."""
+    """Returns the cells of a trial for `columns`."""
     cells = []
     for metric, value in zip(self.metrics, self.values(trial), strict=True):
       cells.append("" if value is None else value)
@@ -187,7 +187,7 @@ class Report:
     return cells
 
   def print_table(self) -> None:
-    """Prints the best trials and the last ones that failed."""
+    """Prints the best trials and the last failed trials."""
     from rich import box, console, table
 
     shown = self.ranked()[:_ROWS_SHOWN]
@@ -221,7 +221,7 @@ class Report:
       print(f"{self.name}: no trial has a value yet.")
 
   def write_csv(self, path: str) -> None:
-    """Writes all trials to a CSV file; OutputError if it cannot be written."""
+    """Writes all trials to a CSV file; OutputError if it cannot."""
     header, rows = self.rows(self.trials)
     written = io.StringIO()
     csv.writer(written).writerows([header, *rows])
@@ -237,7 +237,7 @@ class Report:
       The paths of the files; [] if no trial is complete.
 
     Raises:
-      OutputError: a file cannot be written.
+      OutputError: it cannot write a file.
     """
     best = self.best()
     several = len(self.metrics) > 1
@@ -251,20 +251,20 @@ class Report:
   def whole_gin(self, trial: Any, sweep_dir: str, path: str) -> str:
     """Returns the text of a gin file that repeats a trial by itself, without another gin file.
 
-    It is the configuration that the trial has written down when it began. The folder of a trial
-    that ran on another machine may be missing: then the text includes the files of the sweep.
+    The text is the configuration that the trial wrote when it began. The folder of a trial on
+    another machine may be missing: then the text includes the files of the sweep.
 
     Args:
-      trial: of which the bindings are.
+      trial: the trial.
       sweep_dir: the sweep's folder.
-      path: where the text is going to be, for the command in it.
+      path: the later file of the text, for the command in it.
     """
     try:
       parsed = _text(self.folder(sweep_dir, trial), "config.gin")
     except FileNotFoundError:
       return self.gin(trial)
     seed = next(iter(self.definition.get("seeds", [])), self.definition.get("seed"))
-    # It was a flag of the sweep. Under gin's dynamic registration a name needs an import.
+    # The import was a flag of the sweep. Under gin's dynamic registration a name needs an import.
     if seed is not None and "__gin__" not in parsed:
       parsed += f"\nRunConfig.tf_random_seed = {seed}\n"
     heading = f"# {self._title(trial)} Run it again:\n#   {self.command(trial, sweep_dir, path)}\n"
@@ -274,7 +274,7 @@ class Report:
     """Returns the shell command that repeats a trial by its gin file, with its other flags.
 
     Args:
-      trial: of which the file is.
+      trial: the trial of the file.
       sweep_dir: the sweep's folder.
       path: the file, see `write_bindings`. The model_dir is beside it.
     """
@@ -293,13 +293,13 @@ class Report:
     return trial_lib.command([*flags, *(word for word in words if not word.startswith(named))])
 
   def folders(self, sweep_dir: str, trial: Any) -> list[str]:
-    """Returns the folders of a trial's runs that are there: one, or one for each seed."""
+    """Returns the existing folders of a trial's runs: one, or one for each seed."""
     seeds = self.definition.get("seeds") or [None]
     named = [trial_lib.folder(sweep_dir, trial.number, seed) for seed in seeds]
     return [folder for folder in named if os.path.isdir(folder)] or named[:1]
 
   def folder(self, sweep_dir: str, trial: Any) -> str:
-    """Returns the folder of a trial's run, of several seeds that of the first."""
+    """Returns the folder of a trial's run; with several seeds, the folder of the first."""
     return self.folders(sweep_dir, trial)[0]
 
   def _title(self, trial):
@@ -312,7 +312,7 @@ class Report:
     return f"Trial {trial.number} of the sweep {self.name}: {values or self.state(trial)}."
 
   def gin(self, trial: Any) -> str:
-    """Returns a trial's bindings, with those of all trials, as gin text that includes files."""
+    """Returns the bindings of a trial and of all trials, as gin text that includes files."""
     flags = [
       f"--{name}={self.definition[name]}"
       for name in ("precision", "seed")
@@ -365,7 +365,7 @@ def brief(value: Any) -> str:
 
 
 def _text(folder, name):
-  """Returns the text of a file of a trial; raises FileNotFoundError where there is none."""
+  """Returns the text of a file of a trial; raises FileNotFoundError without the file."""
   path = os.path.join(folder, name)
   try:
     with open(path, encoding="utf-8") as file:

@@ -3,7 +3,7 @@
   python -m trainer.sweep_report --sweep_dir=out/sweep
   python -m trainer.sweep_report --sweep_dir=out/sweep --storage=postgresql://user:word@host/name
 
-The files are written to --sweep_dir.
+It writes the files to --sweep_dir.
 """
 
 import os
@@ -22,7 +22,7 @@ def main(argv: list[str]) -> None:
 
   Raises:
     SettingError: --sweep_dir is missing, or there is no such sweep.
-    OutputError: a file cannot be written.
+    OutputError: it cannot write a file.
   """
   del argv
   if not sweep_flags.SWEEP_DIR.value:

@@ -1,8 +1,8 @@
-"""Reads a sweep file, whose gin is separate from the experiment's.
+"""Reads a sweep file; its gin is separate from the experiment's.
 
     settings.load("gin_configs/sweeps/digits.gin").space.keys
 
-References to parts of a sweep, such as `@choice()` and `@product()`, are looked up. All other
+The reader resolves references to parts of a sweep, such as `@choice()` and `@product()`. All other
 references belong to the experiment and stay as written. Macros that the sweep file sets are its
 own; all other macros belong to the experiment.
 """
@@ -39,7 +39,7 @@ class Settings:
     bindings: gin bindings ("key = value") of all trials.
     seed: of the sampler.
     constraints: bounds that a good trial keeps.
-    seeds: of the runs of each trial, which is judged by their mean; () for one run.
+    seeds: of the runs of each trial; their mean judges the trial; () for one run.
   """
 
   space: "space.Space | grid.Grid"
@@ -56,7 +56,7 @@ class Settings:
 
   @property
   def judged(self) -> list[str]:
-    """The names of the metrics that are looked at, those of constraints too."""
+    """The names of all metrics in use, for optimization and constraints."""
     return list(dict.fromkeys([*self.metrics, *(each.metric for each in self.constraints)]))
 
   @property
@@ -76,8 +76,8 @@ class Settings:
     return [gin_text.binding(key, text) for key, text in self.space.suggest(trial).items()]
 
   def definition(self) -> dict[str, Any]:
-    """Returns what must not change while a sweep goes on, in a form that JSON can hold."""
-    # A sweep that an earlier version began has no key for what it could not have.
+    """Returns the settings that must not change in a resumed sweep, in JSON's types."""
+    # A sweep that an earlier version began lacks the keys of newer settings.
     more = {"constraints": [each.text for each in self.constraints], "seeds": list(self.seeds)}
     return {
       "space": self.space.definition(),
@@ -113,16 +113,16 @@ def sweep(
     grid: instead of space: @product(), @zip() or @chain(), see `trainer.sweep.grid`.
     sampler: "tpe" (the default), "gp", "random", "grid", "cmaes" or "nsgaii".
     sampler_options: arguments of Optuna's sampler, such as {'n_startup_trials': 5}.
-    pruner: "none", "median", "asha" or "hyperband". A pruner ends trials early whose evaluations
-      are worse than others'. It needs a single metric.
+    pruner: "none", "median", "asha" or "hyperband". A pruner ends trials early if their evaluations
+      are worse than other trials'. It needs a single metric.
     pruner_options: arguments of Optuna's pruner, such as {'min_resource': 100, 'reduction_factor':
       3}; a resource is a training step.
     bindings: key → value of bindings for all trials.
     seed: with the same seed, trial n of a "random" sweep always has the same parameters.
-    constraints: bounds of metrics, such as ['recall >= 0.9']. The best trial is one that keeps
-      them, and the samplers "tpe", "gp" and "nsgaii" look for such trials.
-    seeds: such as [1, 2, 3]: each trial is run with each of these seeds, in place of --seed, and is
-      judged by the mean of its metrics.
+    constraints: bounds of metrics, such as ['recall >= 0.9']. The best trial keeps them, and the
+      samplers "tpe", "gp" and "nsgaii" look for such trials.
+    seeds: such as [1, 2, 3]: each trial runs once with each of these seeds, instead of --seed, and
+      the mean of its metrics judges it.
 
   Raises:
     SettingError: an argument is wrong; the message names it.
@@ -173,15 +173,14 @@ def sweep(
 
 
 def load(path: str | os.PathLike[str], modules: Sequence[str] | None = (trust.FOLDER,)) -> Settings:
-  """Reads a sweep file. All gin bindings are dropped, before and after.
+  """Reads a sweep file. It drops all gin bindings, before and after.
 
   Args:
     path: of the file.
-    modules: what it may import and name, see `trainer.config.trust`.
+    modules: modules that it may import and name, see `trainer.config.trust`.
 
   Raises:
-    SettingError: names the file and line if they are known, what was found there, and similar
-      names.
+    SettingError: names the file and line if known, the text there, and similar names.
   """
   file = files.read(path)
   config.clear()

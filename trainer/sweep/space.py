@@ -11,8 +11,8 @@
     momentum/uniform.when = {'OPTIMIZER': @keras.optimizers.SGD}
 
 A key is the left side of a binding in a gin file: scope/name.parameter, or a macro. A parameter
-with a `when` only counts in trials in which another parameter has a certain value. Optuna stores
-the values of a choice as gin text.
+with a `when` counts only in trials with a certain value of another parameter. Optuna stores the
+values of a choice as gin text.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ class Choice:
   Attributes:
     options: the values: anything that gin can write, also @references and %macros of the
       experiment.
-    when: key of another parameter → the value, or list of values, with which this parameter counts;
+    when: key of another parameter → the value, or list of values, that makes this parameter count;
       None for always.
 
   Raises:
@@ -92,7 +92,7 @@ class Uniform:
     return None
 
   def samples(self) -> list[str]:
-    """Returns some values as gin text, with which the binding can be checked."""
+    """Returns some values as gin text, to check the binding with."""
     return [gin_text.text(float(self.low))]
 
   def suggest(self, trial: Any, key: str) -> str:
@@ -103,7 +103,7 @@ class Uniform:
 @gin_names.configurable("log_uniform", module="trainer.sweep")
 @dataclasses.dataclass(frozen=True)
 class LogUniform(Uniform):
-  """A float in [low, high] whose logarithm is uniform.
+  """A float in [low, high] with a uniform logarithm.
 
   Attributes:
     low: lower bound, greater than 0.
@@ -130,7 +130,7 @@ class IntUniform:
     when: as in Choice.
 
   Raises:
-    SettingError: a bound is not an int, low > high, or log is set with a step or a low under 1.
+    SettingError: a bound is not an int, low > high, or log has a step or a low under 1.
   """
 
   low: int
@@ -151,7 +151,7 @@ class IntUniform:
     return [str(value) for value in range(self.low, self.high + 1, self.step)]
 
   def samples(self) -> list[str]:
-    """Returns some values as gin text, with which the binding can be checked."""
+    """Returns some values as gin text, to check the binding with."""
     return [str(self.low)]
 
   def suggest(self, trial: Any, key: str) -> str:
@@ -199,7 +199,7 @@ class Quantized:
     return [self._text(index) for index in range(self._count)]
 
   def samples(self) -> list[str]:
-    """Returns some values as gin text, with which the binding can be checked."""
+    """Returns some values as gin text, to check the binding with."""
     return [self._text(0)]
 
   def suggest(self, trial: Any, key: str) -> str:
@@ -213,10 +213,10 @@ DISTRIBUTIONS = (Choice, IntUniform, Quantized, Uniform)
 
 
 class Space:
-  """A search space. It has the methods of `grid.Grid`.
+  """A search space. The class has the methods of `grid.Grid`.
 
   Args:
-    entries: key → one of DISTRIBUTIONS, or a list, which is a choice.
+    entries: key → one of DISTRIBUTIONS, or a list (a choice).
 
   Raises:
     SettingError: there is no entry, an entry is neither, or a `when` names a parameter that does
@@ -242,20 +242,20 @@ class Space:
     self._whens = {
       key: self._when(key, distribution.when) for key, distribution in self._distributions.items()
     }
-    # Parameters on which others depend come before those.
+    # A `when` reads the value of another parameter, so that parameter comes first.
     self._order: list[str] = []
     for key in self._distributions:
       self._place(key, ())
 
   @property
   def keys(self) -> list[str]:
-    """The parameters' keys, in the order in which they are chosen."""
+    """The parameters' keys, in the order of their choice."""
     return list(self._order)
 
   def suggest(self, trial: Any) -> dict[str, str]:
     """Chooses the parameters that count in an optuna.Trial; returns key → gin text.
 
-    For a trial that has its parameters already, these are returned.
+    A trial with parameters keeps them.
     """
     chosen: dict[str, str] = {}
     for key in self._order:
@@ -292,7 +292,7 @@ class Space:
     return points
 
   def samples(self) -> dict[str, list[str]]:
-    """Returns key → gin texts with which the binding can be checked."""
+    """Returns key → gin texts to check the binding with."""
     return {key: self._distributions[key].samples() for key in self._order}
 
   def definition(self) -> dict[str, Any]:
@@ -340,7 +340,7 @@ class Space:
     return found
 
   def _place(self, key, within):
-    """Appends a key to the order, after the keys on which it depends (those in `within` wait)."""
+    """Appends a key to the order, after the keys that it depends on (the keys in `within` wait)."""
     if key in within:
       raise errors.SettingError(
         f"sweep.space: the `when` of {' and of '.join(map(repr, within))} go in a circle."

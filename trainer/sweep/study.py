@@ -6,9 +6,9 @@
     study.settings.space.suggest(trial)
     study.finish(trial, "complete", [0.98])
 
-All trials are made at the beginning. Processes then claim them: new ones, and in the same way those
-whose process was killed. A trial that is claimed again keeps its number and the parameters that
-were chosen for it. Parameters that were not chosen yet get the values that they would have got.
+The first process makes all trials at the beginning. Processes then claim them: new trials, and
+likewise trials of a killed process. A trial keeps its number and its chosen parameters when a
+second process claims it. Its remaining parameters get the values of an undisturbed trial.
 """
 
 import functools
@@ -55,14 +55,14 @@ class Study:
   ) -> None:
     self._optuna = optuna_parts.library()
     self._storage = storage
-    # Where no sampler and no pruner asks what other trials did, none of them is read. Optuna wraps
-    # an RDBStorage, and nothing else, in a cache that reads them all.
+    # Neither sampler nor pruner asks for other trials, so nothing needs to read them. Optuna wraps
+    # a plain RDBStorage in a cache that reads all trials. The subclass avoids the cache.
     self._is_alone = settings is not None and optuna_parts.is_alone(
       settings.sampler, settings.pruner
     )
     self.name = name
     self.settings = settings
-    self._made = 0  # trials that are known to be there
+    self._made = 0  # Known trials.
     self.leases: Any = leases.Leases(storage.engine, name, lease_seconds) if settings else None
 
   @classmethod
@@ -75,18 +75,19 @@ class Study:
     join: bool = False,
     lease_seconds: float = 60.0,
   ) -> "Study":
-    """Opens the study of this name, which is created if it does not exist.
+    """Opens the study of this name, or creates it.
 
     Args:
       url: of the database.
       name: of the study.
       settings: of the sweep.
-      definition: what must not change while the sweep goes on, in a form that JSON can hold.
+      definition: the settings that must not change in a resumed sweep, in a form that JSON can
+        hold.
       join: whether the study must exist.
       lease_seconds: see `leases.Leases`.
 
     Raises:
-      SettingError: the database cannot be reached, the study does not exist, or it has another
+      SettingError: it cannot reach the database, the study does not exist, or the study has another
         definition.
     """
     optuna = optuna_parts.library()
@@ -104,9 +105,11 @@ class Study:
       made = optuna.create_study(
         storage=storage, study_name=name, directions=settings.directions, load_if_exists=True
       )
-    except ValueError:  # it exists with other directions, which the definition below reports
+    except (
+      ValueError
+    ):  # The study exists with other directions; the check of the definition below reports them.
       made = optuna.load_study(storage=storage, study_name=name)
-    # As JSON gives it back: tuples, for one, come back from the database as lists.
+    # JSON turns tuples into lists, so the comparison needs the same of the new definition.
     plain = json.loads(json.dumps(definition))
     before = made.user_attrs.get(_DEFINITION)
     if before is None:
@@ -136,7 +139,7 @@ class Study:
       The study and its definition.
 
     Raises:
-      SettingError: the database cannot be reached, or the study does not exist.
+      SettingError: it cannot reach the database, or the study does not exist.
     """
     optuna = optuna_parts.library()
     _require_file(url)
@@ -169,7 +172,7 @@ class Study:
   def make_trials(self, count: int) -> bool:
     """Makes trials until there are `count`; returns whether there are.
 
-    They may be missing because another process is making them.
+    Trials may be missing because another process is making them.
     """
     if self._made >= count:
       return True
@@ -185,7 +188,7 @@ class Study:
     return True
 
   def claim(self, count: int) -> Any:
-    """Claims one of the first `count` trials that is not finished and that nobody works on.
+    """Claims one of the first `count` trials that is unfinished and has no live process.
 
     Returns:
       An optuna.Trial; None if there is no such trial now.
@@ -194,7 +197,7 @@ class Study:
     for number, trial_id in self._unfinished(count):
       if number in held or not self.leases.claim(number):
         continue
-      # Read again: another process may have finished and released it before it was claimed.
+      # Read again: another process may have finished and released the trial before this claim.
       state = self._storage.get_trial(trial_id).state
       if state.is_finished():
         self.leases.release(number)
@@ -202,13 +205,13 @@ class Study:
       if state == self._optuna.trial.TrialState.WAITING:
         self._storage.set_trial_state_values(trial_id, self._optuna.trial.TrialState.RUNNING)
       study = self.optuna_study(number)
-      if not self._is_alone:  # Optuna's cache accepts writes only to trials that it has read
+      if not self._is_alone:  # Optuna's cache accepts writes only to trials that it has read.
         study.get_trials(deepcopy=False)
       return self._optuna.trial.Trial(study, trial_id)
     return None
 
   def count_unfinished(self, count: int) -> int:
-    """Returns how many of the first `count` trials are not finished."""
+    """Returns how many of the first `count` trials are unfinished."""
     return len(self._unfinished(count))
 
   @functools.cached_property
@@ -216,10 +219,10 @@ class Study:
     return self._storage.get_study_id_from_name(self.name)
 
   def _unfinished(self, count):
-    """Returns (number, ID) of those of the first `count` trials that are not finished.
+    """Returns (number, ID) of the unfinished trials among the first `count`.
 
-    It reads two columns of Optuna's table: Optuna itself would read each trial with all that
-    belongs to it, at every claim.
+    The query reads two columns of Optuna's table: Optuna itself would read each trial with all its
+    values, at every claim.
     """
     import sqlalchemy
 
@@ -232,7 +235,7 @@ class Study:
       .where(
         table.c.study_id == self._id,
         table.c.number < count,
-        # The names of an enumeration's values, which is a type of its own in PostgreSQL.
+        # PostgreSQL has a type of its own for an enumeration: the query compares its names as text.
         sqlalchemy.cast(table.c.state, sqlalchemy.String(16)).in_(
           [state.name for state in states if not state.is_finished()]
         ),
@@ -246,17 +249,18 @@ class Study:
     """Records the result of an optuna.Trial and releases it.
 
     Args:
-      trial: what `claim` returned.
+      trial: from `claim`.
       state: "complete", "pruned" or "fail".
       values: the metrics of a complete trial.
     """
-    # In this order: a trial that is released first could be claimed and run again.
+    # In this order: another process could claim a released trial without a result, and run it
+    # again.
     trial.study.tell(trial, values, state=self._optuna.trial.TrialState[state.upper()])
     self.leases.release(trial.number)
 
 
 class _Uncached:
-  """An RDBStorage that Optuna takes as it is."""
+  """An RDBStorage that Optuna does not wrap in its cache."""
 
   def __init__(self, storage: Any) -> None:
     self._storage = storage
@@ -283,7 +287,7 @@ def without_password(url: str) -> str:
 
 
 def _difference(before, now, name=""):
-  """Returns a line for each value of two nested dicts that differs: what it was and what it is."""
+  """Returns a line for each value that differs between two nested dicts, with both values."""
   if isinstance(before, dict) and isinstance(now, dict):
     keys = [key for key in {**before, **now} if before.get(key) != now.get(key)]
     return "\n".join(
@@ -293,7 +297,7 @@ def _difference(before, now, name=""):
 
 
 def _require_file(url):
-  """Raises SettingError if the database is a file that does not exist; opening would create it."""
+  """Raises SettingError if the database is a missing file; opening would create it."""
   if url.startswith("sqlite:///") and not os.path.exists(url.removeprefix("sqlite:///")):
     raise errors.SettingError(
       f"There is no sweep in {without_password(url)} (--sweep_dir, --storage)."
@@ -301,9 +305,9 @@ def _require_file(url):
 
 
 def _storage(url, read=False):
-  """Makes the optuna RDBStorage; SettingError if the database cannot be reached.
+  """Makes the optuna RDBStorage; SettingError if it cannot reach the database.
 
-  If it is only read, no table is created.
+  A reader creates no table.
   """
   optuna = optuna_parts.library()
   import sqlalchemy
@@ -327,7 +331,7 @@ def _storage(url, read=False):
     )
     try:
       return make()
-    except database_errors():  # another process has just created the tables
+    except database_errors():  # Another process has just created the tables.
       return make()
   except ImportError as error:
     raise errors.SettingError(

@@ -1,4 +1,4 @@
-"""One trial: its folder, its command, its evaluations and its result.
+"""A trial: its folder, its command, its evaluations and its result.
 
 Example:
     run = Run(trial, settings, sweep_dir, common_arguments)
@@ -32,12 +32,12 @@ _LAST_LINES = 20
 
 # Keys of a trial's user attributes: seed → metrics; metric → [low, high] of the mean over seeds.
 _BY_SEED, INTERVALS = "by_seed", "intervals"
-# The key of a study's user attributes with the name that the sweep has among all sweeps.
+# The key of a study's user attributes with the sweep's name among all sweeps.
 SWEEP_ID = "octet_id"
 
 
 def folder(sweep_dir: str, number: int, seed: int | None = None) -> str:
-  """Returns the model_dir of a trial, or of one of its runs where it has several seeds."""
+  """Returns the model_dir of a trial; of one of its runs, if it has several seeds."""
   return os.path.join(sweep_dir, "trials", str(number), *([] if seed is None else [f"seed_{seed}"]))
 
 
@@ -55,7 +55,7 @@ def arguments(
     sweep_dir: the sweep's folder.
     number: of the trial.
     bindings: gin bindings of the trial.
-    seed: of this run of the trial, where it has several.
+    seed: of this run of the trial, if it has several.
   """
   own = [f"--model_dir={folder(sweep_dir, number, seed)}"]
   own += [] if seed is None else [f"--seed={seed}"]
@@ -80,7 +80,7 @@ class Run:
   """A trial that this process works on.
 
   Args:
-    trial: the optuna.Trial. Its parameters are chosen here, if they were not before.
+    trial: the optuna.Trial. The constructor chooses its parameters, if it has none.
     settings: of the sweep.
     sweep_dir: the sweep's folder.
     common: flags of trainer.main for all trials.
@@ -88,9 +88,9 @@ class Run:
   Attributes:
     trial: the optuna.Trial.
     number: of the trial.
-    name: the name by which the trial server knows it.
+    name: the trial's name in the trial server.
     settings: of the sweep.
-    seed: of this run, where the trial has several; else None.
+    seed: of this run, if the trial has several; otherwise None.
     model_dir: folder of the run.
     own_bindings: the gin bindings that the sweep chose for it.
     arguments: flags of trainer.main.
@@ -104,7 +104,7 @@ class Run:
     self.number = trial.number
     self.settings = settings
     left = [seed for seed in settings.seeds if str(seed) not in trial.user_attrs.get(_BY_SEED, {})]
-    # Where all are done, the process before was killed before it could record the result.
+    # If all runs have finished, the former process died before it recorded the result.
     self.seed = next(iter([*left, *settings.seeds[-1:]]), None)
     self.name = f"trial {trial.number}" + ("" if self.seed is None else f", seed {self.seed}")
     self.model_dir = folder(sweep_dir, trial.number, self.seed)
@@ -113,7 +113,7 @@ class Run:
     bindings = [*settings.bindings, *self.own_bindings]
     self.arguments = arguments(common, sweep_dir, trial.number, bindings, self.seed)
     self.pruned = "pruned_at" in trial.user_attrs
-    self._size = -1  # of the metrics file at the last look
+    self._size = -1  # Of the metrics file at the last look.
     self._begin_time = time.monotonic()
 
   @property
@@ -135,8 +135,8 @@ class Run:
     """Makes the trial's folder and command.txt.
 
     Raises:
-      SettingError: the folder belongs to a trial of another sweep, whose database is gone.
-      OutputError: the folder cannot be written.
+      SettingError: the folder belongs to a trial of another sweep without a database.
+      OutputError: it cannot write the folder.
     """
     known = self.trial.user_attrs.get("bindings")
     if known is None and os.path.exists(os.path.join(self.model_dir, "command.txt")):
@@ -152,7 +152,7 @@ class Run:
     local_files.write(path, self.command + "\n", "--sweep_dir")
 
   def _describe(self):
-    """Returns what the run itself knows of its trial."""
+    """Returns the run's own record of its trial."""
     return trial_file.Trial(
       sweep=self.trial.study.study_name,
       id=self.trial.study.user_attrs.get(SWEEP_ID, self._sweep_dir),
@@ -174,7 +174,7 @@ class Run:
     """
     path = os.path.join(self.model_dir, metrics_file.NAME)
     size = os.path.getsize(path) if os.path.exists(path) else -1
-    if size == self._size:  # nothing was appended
+    if size == self._size:  # No new lines.
       return False
     self._size = size
     lines = metrics_file.read(self.model_dir)
@@ -184,7 +184,7 @@ class Run:
     if self.settings.seeds and self.seed != self.settings.seeds[0]:
       return False
     kind, metric = _kind_and_name(self.settings.metrics[0], lines)
-    # The database knows which evaluations were reported, also by an earlier process.
+    # The database knows the reported evaluations, including reports of an earlier process.
     known = self.trial.storage.get_trial(self.trial._trial_id).intermediate_values
     for line in lines:
       if line["kind"] != kind or metric not in line or line["step"] in known:
@@ -212,14 +212,14 @@ class Run:
 
     Returns:
       ("complete", metrics), ("pruned", None), ("fail", None) or ("interrupted", None); ("again",
-      None) where the trial has further seeds.
+      None) if the trial has further seeds.
 
     Raises:
       MetricMissingError: the trial is complete, and no evaluation reports the metric of the sweep.
     """
     lines = metrics_file.read(self.model_dir)
     self.trial.set_user_attr("steps", max((line["step"] for line in lines), default=0))
-    # A trial may be interrupted and continued: the seconds of all its processes are added.
+    # A trial may be interrupted and resumed: its time is the sum over its processes.
     seconds = self.trial.user_attrs.get("seconds", 0.0) + time.monotonic() - self._begin_time
     self.trial.set_user_attr("seconds", round(seconds, 1))
     if self.pruned and code in (preemption.EXIT_CODE, -signal.SIGTERM):
@@ -239,7 +239,7 @@ class Run:
     return self._judge(values)
 
   def _judge(self, values):
-    """Returns the outcome of a run whose metrics are known."""
+    """Returns the outcome of a run with known metrics."""
     if self.seed is not None:
       by_seed = {**self.trial.user_attrs.get(_BY_SEED, {}), str(self.seed): values}
       self.trial.set_user_attr(_BY_SEED, by_seed)
@@ -307,7 +307,7 @@ def mean_interval(values: Sequence[float]) -> list[float] | None:
 
 
 def _kind_and_name(metric, lines):
-  """Returns the kind of the lines that have a metric, and its name in these lines.
+  """Returns the kind of the lines with a metric, and its name in these lines.
 
   "accuracy" → ("eval", "accuracy"); "b/accuracy" → ("eval_b", "accuracy").
   """

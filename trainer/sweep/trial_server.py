@@ -1,16 +1,16 @@
-"""A server process that imports what all trials need once, and forks itself for each trial.
+"""A server process that imports the modules of all trials once, and forks itself for each trial.
 
     python -m trainer.sweep.trial_server SOCKET fork|spawn trainer.main
 
-`Starter` starts this process and talks to it; it is never started by hand. A forked trial finds
+`Starter` starts this process and talks to it; nobody starts it by hand. A forked trial finds
 TensorFlow and the modules of its gin files imported. Otherwise it runs as `python -m trainer.main`
 does.
 
 A fork is safe only while this process has one thread and has not used TensorFlow's runtime. A fork
 copies only the thread that calls it, so a lock that another thread holds would stay locked for
-ever. With OPENBLAS_NUM_THREADS=1, imports alone start neither threads nor devices. Both conditions
-are checked before each fork. If one does not hold, the trial is started as a new process (spawn),
-and the log says so.
+ever. With OPENBLAS_NUM_THREADS=1, imports alone start neither threads nor devices. The server
+checks both conditions before each fork. If one does not hold, it starts the trial as a new process
+(spawn), and the log says so.
 
 Trials end when this process ends, and this process ends when its parent ends, even by SIGKILL
 (Linux).
@@ -41,8 +41,8 @@ class Starter:
     module: the module that a trial runs.
 
   Attributes:
-    ended: name → exit code of trials that have ended; -n if signal n ended it. The caller removes
-      the entries.
+    ended: name → exit code of ended trials; -n if signal n ended it. The caller removes the
+      entries.
   """
 
   def __init__(self, how: str, log: str, module: str = "trainer.main") -> None:
@@ -69,12 +69,12 @@ class Starter:
   def check(
     self, gin_files: Sequence[str], rows: Sequence[Sequence[str]], modules: Sequence[str] = (".",)
   ) -> str | None:
-    """Loads lists of bindings in the server process, which imports their modules.
+    """Loads lists of bindings in the server process, and so imports their modules there.
 
     Args:
       gin_files: of the experiment.
-      rows: lists of bindings, each of which is loaded after the files.
-      modules: what they may import and name, see `trainer.config.trust`.
+      rows: lists of bindings; each is loaded after the files.
+      modules: modules that they may import and name, see `trainer.config.trust`.
 
     Returns:
       The message of the first error, or None.
@@ -96,7 +96,7 @@ class Starter:
     Args:
       name: identifies the trial.
       arguments: flags of the module.
-      log: file to which its output is appended.
+      log: file to append its output to.
       lock: file that its process keeps locked. If another process has the lock, it waits.
       slot: the trial's share of the machine, see `machine.slots`.
     """
@@ -142,7 +142,7 @@ class Starter:
 
 
 def _received(connection):
-  """Returns the messages that have come; None if the other process has ended."""
+  """Returns the new messages; None if the other process has ended."""
   try:
     return connection.receive()
   except ConnectionResetError:
@@ -153,9 +153,9 @@ def _received(connection):
 
 
 def _serve(connection, how, module):
-  """Answers requests until the other end is closed."""
+  """Answers requests until the other end closes."""
   sweep = json_lines.Connection(connection)
-  # When a child ends, SIGCHLD writes a byte to this pipe, which wakes the selector.
+  # When a child ends, SIGCHLD writes a byte to this pipe and wakes the selector.
   reader, writer = os.pipe()
   os.set_blocking(reader, False)
   os.set_blocking(writer, False)
@@ -188,7 +188,7 @@ def _serve(connection, how, module):
 
 
 def _check(gin_files, rows, modules):
-  """Loads each row after the gin files, which imports their modules for all later trials.
+  """Loads each row after the gin files, and so imports their modules for all later trials.
 
   Returns the message of the first error, or None.
   """
@@ -235,7 +235,7 @@ def _start(request, how, module):
 
 
 def _why_not_fork():
-  """Returns why this process must not be forked, or ""."""
+  """Returns why this process must not fork, or ""."""
   threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 0
   if threads != 1:
     return (
@@ -253,7 +253,7 @@ def _why_not_fork():
 
 def _prepare(request, parent):
   """Sets up a new child process: its session, output, lock and share of the machine."""
-  os.setsid()  # a session of its own: Ctrl-C in the terminal goes to the sweep alone
+  os.setsid()  # A session of its own: Ctrl-C in the terminal goes to the sweep alone.
   processes.end_with_parent(parent)
   signal.set_wakeup_fd(-1)
   signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -261,7 +261,7 @@ def _prepare(request, parent):
   for descriptor in (1, 2):
     os.dup2(log, descriptor)
   lock = os.open(request["lock"], os.O_WRONLY | os.O_CREAT, 0o666)
-  # Held until the process ends. A trial whose sweep was killed may still be saving.
+  # Held until the process ends. A trial of a killed sweep may still be saving.
   fcntl.flock(lock, fcntl.LOCK_EX)
   os.set_inheritable(lock, True)
   if request["cores"] and hasattr(os, "sched_setaffinity"):
