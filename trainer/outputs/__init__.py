@@ -1,4 +1,4 @@
-"""Writes what leaves a run: SavedModels and predictions; has the engines that run an export."""
+"""Writes a run's results, SavedModels and predictions; has the engines that run an export."""
 
 __all__ = [
   "contact_sheet",

@@ -1,16 +1,16 @@
 """Loads and runs SavedModels in a process that cannot import Octet.
 
-`verification` starts this file as a program of its own. It imports nothing of this project.
+`verification` starts this file as a program of its own. The file imports nothing of this project.
 
-Its standard input is a socket. It reads requests, one JSON object a line, until the other side
-closes it or ten minutes pass without a request:
+Its standard input is a socket. The process reads requests, one JSON object a line, until the other
+side closes it or ten minutes pass without a request:
 
     {"saved_model": path, "calls": [{"signature": name, "inputs": npz, "outputs": npz}, ...]}
 
-It runs each call, writes the outputs, and answers a request with a line: {"error": null}, or the
-error as a string. npz files cannot hold all arrays, so `pack` converts
-them: strings become an array of uint8 and an array of lengths (numpy's "S" loses zeros at the end),
-bfloat16 becomes float32.
+The process runs each call, writes the outputs, and answers a request with a line: {"error": null},
+or the error as a string. npz files cannot hold all arrays, so `pack` converts them: strings become
+an array of uint8 and an array of lengths (numpy's "S" loses zeros at the end), bfloat16 becomes
+float32.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ class Refusal:
 
 
 def pack(arrays: Mapping[str, Any]) -> dict[str, Any]:
-  """Converts arrays to numeric ones that an npz file can hold.
+  """Converts arrays to numeric arrays for an npz file.
 
   Args:
     arrays: name → array, also of bfloat16 or of bytes (dtype object).
@@ -71,7 +71,7 @@ def unpack(packed: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "array":
       arrays[name] = packed[key]
     elif kind == "bfloat16":
-      import ml_dtypes  # TensorFlow installs it
+      import ml_dtypes  # TensorFlow brings ml_dtypes.
 
       arrays[name] = packed[key].astype(ml_dtypes.bfloat16)
     elif kind == "lengths":
@@ -101,10 +101,10 @@ def answer(request: Mapping[str, Any]) -> None:
 
 def main() -> None:
   """Answers requests until there are no more."""
-  # A terminal sends Ctrl-C to this process too. The other process decides what follows.
+  # A terminal sends Ctrl-C to this process too. The other process decides what to do.
   signal.signal(signal.SIGINT, signal.SIG_IGN)
   sys.meta_path.insert(0, Refusal())
-  # Import now, while the other process still writes its SavedModel: it takes seconds.
+  # Import now, while the other process still writes its SavedModel: the import takes seconds.
   import tensorflow  # noqa: F401
 
   with socket.socket(fileno=0) as connection, connection.makefile("rw") as lines:
@@ -114,7 +114,7 @@ def main() -> None:
         error = None
         try:
           answer(json.loads(line))
-        except Exception as caught:  # any error is an answer: the other process reports it
+        except Exception as caught:  # Any error is an answer: the other process reports it.
           error = f"{type(caught).__name__}: {caught}"
         print(json.dumps({"error": error}), file=lines, flush=True)
 

@@ -1,7 +1,7 @@
 """Builds the checks of an export: calls of its signatures, with the outputs that the model gives.
 
-The expected outputs are computed without the signatures. For example, an encoded image passes
-through the input pipeline's own decoder and then through the model.
+The module computes the expected outputs without the signatures. For example, an encoded image
+passes through the input pipeline's own decoder and then through the model.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,8 +13,8 @@ import tensorflow as tf
 from trainer.outputs import preprocessing as preprocessing_lib
 from trainer.outputs import random_inputs, served_inputs, signatures, verification
 
-ROWS = 16  # most examples in a call
-_IMAGES = 3  # most examples in a call with encoded images
+ROWS = 16  # Most examples in a call.
+_IMAGES = 3  # Most examples in a call with encoded images.
 
 
 def build(
@@ -25,15 +25,15 @@ def build(
   preprocessing: preprocessing_lib.Preprocessing | None,
   class_names: Sequence[str] | None,
 ) -> list[verification.Check]:
-  """Builds a check for each signature for which there are inputs.
+  """Builds a check for each signature with known inputs.
 
   Args:
     call: the model: function of a dict of name → array that returns {signature: outputs}, where
       outputs are a dict of tensors or one tensor.
     own: the names of the model's own signatures.
-    beside: those of the signatures beside them.
-    inputs: what the model takes.
-    preprocessing: makes features of what users have; None for a receiver function.
+    beside: the names of the other signatures.
+    inputs: the model's inputs.
+    preprocessing: makes features from the user's data; None for a receiver function.
     class_names: the names of the classes, or None.
 
   Returns:
@@ -99,7 +99,7 @@ def _columns(raw):
 
 
 def _files(arrays, preprocessing):
-  """Returns features, with files where there are decoders; None if these are no images."""
+  """Returns features, with files for decoders; None if these are no images."""
   rows = min(_IMAGES, *(len(array) for array in arrays.values())) if arrays else _IMAGES
   encoded = {name: _images(arrays[name].shape[1:], rows) for name in preprocessing.decoders}
   if any(files is None for files in encoded.values()):
@@ -113,13 +113,13 @@ def _served(arrays):
 
 
 def serialise(example: Mapping[str, np.ndarray]) -> bytes:
-  """Serialises the features of one example as a tf.train.Example.
+  """Serializes the features of one example as a tf.train.Example.
 
   Args:
     example: feature → array, or bytes.
 
   Returns:
-    The serialised Example.
+    The serialized Example.
   """
   features = {}
   for name, value in example.items():
@@ -140,7 +140,7 @@ def serialise(example: Mapping[str, np.ndarray]) -> bytes:
 def _images(shape, count):
   """Encodes different random images: a PNG of this shape, a larger JPEG, and a higher PNG.
 
-  None if the shape is not that of an image.
+  None if the shape is not an image's.
   """
   if len(shape) != 3 or shape[-1] not in (1, 3):
     return None

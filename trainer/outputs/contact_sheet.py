@@ -2,7 +2,7 @@
 
     contact_sheet.write("out/digits/predictions-2000.png", images, captions)
 
-It needs matplotlib, which the extra [plot] installs.
+It needs matplotlib (the extra [plot]).
 """
 
 import dataclasses
@@ -19,9 +19,9 @@ from trainer.cli import installation
 from trainer.io import storage
 
 _COLUMNS = 6
-_TILE = 1.7, 2.1  # inches, width and height of an image with its caption
+_TILE = 1.7, 2.1  # Inches, width and height of an image with its caption.
 _DOTS_PER_INCH = 110
-_LONGEST = 24  # most characters in a line of a caption
+_LONGEST = 24  # Most characters in a line of a caption.
 _COLOURS = {True: "green", False: "firebrick", None: "black"}
 
 
@@ -67,11 +67,11 @@ def write(path: str, images: Sequence[np.ndarray], captions: Sequence[Caption]) 
     captions: a caption for each image.
 
   Returns:
-    Whether the file was written. Without matplotlib it is not, and the log says how to install it:
-    the predictions themselves are written already.
+    Whether it wrote the file. Without matplotlib it writes none, and the log says how to install
+    it: the predictions themselves are already on disk.
 
   Raises:
-    OutputError: the file cannot be written.
+    OutputError: it cannot write the file.
   """
   try:
     from matplotlib import figure
@@ -110,8 +110,8 @@ def to_pixels(image: np.ndarray) -> np.ndarray:
   """Scales an image for display.
 
   Args:
-    image: [height, width, 1 or 3]: uint8, or float in [0, 1]. Floats outside of that, such as
-      standardised images, are scaled so that they range from 0 to 1.
+    image: [height, width, 1 or 3]: uint8, or float in [0, 1]. Floats beyond it, such as
+      standardized images, are scaled to range from 0 to 1.
 
   Returns:
     float64 [height, width] or [height, width, 3] in [0, 1].

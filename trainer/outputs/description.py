@@ -44,7 +44,7 @@ from trainer.io import json_form, storage
 
 NAME = "octet.json"
 
-# The file without which a folder is no SavedModel; it is published last.
+# A folder without this file is no SavedModel; `publish` moves it last.
 SAVED_MODEL = "saved_model.pb"
 
 FORMAT = 1
@@ -58,7 +58,7 @@ def path_of(saved_model: str) -> str:
 
 
 def is_whole(folder: str) -> bool:
-  """Whether a folder has a SavedModel that was published to its end."""
+  """Whether a folder has a completely published SavedModel."""
   return storage.exists(os.path.join(folder, SAVED_MODEL))
 
 
@@ -80,7 +80,7 @@ def signatures_of(saved_model: str) -> dict[str, dict]:
     graph = saved_model_pb2.SavedModel.FromString(storage.read(path, "rb")).meta_graphs[0]
   except errors.StorageError:
     raise
-  except Exception as error:  # any error of the file system or the parser
+  except Exception as error:  # Any error of the file system or the parser.
     raise errors.InputError(
       f"{saved_model} is no SavedModel: cannot read {path} ({error})."
     ) from error
@@ -116,9 +116,9 @@ def describe(
   Args:
     signatures: see `signatures_of`.
     about: "model", "checkpoint", "global_step", "metrics", "report", "training", "sizes" and
-      "card", as far as they are known.
+      "card", as far as known.
     class_names: the names of the classes, or None.
-    decodes: names of the features that can be decoded from bytes.
+    decodes: names of the features that from_bytes decodes.
     raw: columns and texts that from_raw takes → {"input": name in the signature, "optional": bool}.
 
   Returns:

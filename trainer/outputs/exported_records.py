@@ -5,9 +5,9 @@
     exporting.json    {"checkpoint": name, "metrics": {...}, "there": [what the folder had before]},
                       for as long as an export is pending
 
-A SavedModel and the record of it are two files. A process that is killed between them leaves a
-SavedModel that no record names, and without exporting.json the next process would export the same
-checkpoint once more:
+A SavedModel and its record are two files. A process that dies between them leaves a SavedModel
+without a record. Without exporting.json the next process would export the same checkpoint once
+more:
 
     pending = PendingExport.begin("out/digits/export/best", "out/digits/model.ckpt-100", metrics)
     ...                                                      # exports, and records it
@@ -40,7 +40,7 @@ _FORM = {"checkpoint": str, "metrics": _METRICS, "there": list[str]}
 
 
 def read(folder: str) -> dict[str, Any] | None:
-  """Reads exported.json: {"folder": name, "metrics": {...}}; None if nothing was exported.
+  """Reads exported.json: {"folder": name, "metrics": {...}}; None before the first export.
 
   Raises:
     FileDamagedError: the file is damaged.
@@ -54,13 +54,13 @@ def read(folder: str) -> dict[str, Any] | None:
 
 @dataclasses.dataclass(frozen=True)
 class PendingExport:
-  """An export that has begun and not ended.
+  """An unfinished export.
 
   Attributes:
-    folder: that of the SavedModels.
+    folder: of the SavedModels.
     checkpoint: the name of the checkpoint, without its folder.
-    metrics: those of its evaluation.
-    there: the names of what the folder had before.
+    metrics: of its evaluation.
+    there: the names in the folder before the export.
   """
 
   folder: str
@@ -70,10 +70,10 @@ class PendingExport:
 
   @classmethod
   def begin(cls, folder: str, checkpoint: str, metrics: dict[str, float]) -> Self:
-    """Records that a checkpoint (its path) is about to be exported.
+    """Records that the export of a checkpoint (its path) begins.
 
     Raises:
-      OutputError: that cannot be written.
+      OutputError: it cannot write the record.
     """
     path = os.path.join(folder, _PENDING)
     try:
@@ -89,7 +89,7 @@ class PendingExport:
 
   @classmethod
   def find(cls, folder: str) -> Self | None:
-    """Returns the export to a folder that has not ended.
+    """Returns the unfinished export to a folder.
 
     Raises:
       FileDamagedError: its record is damaged.
@@ -98,11 +98,11 @@ class PendingExport:
     return None if found is None else cls(folder, **found)
 
   def new(self) -> list[str]:
-    """Returns the names of the files and folders that have come since the export began."""
+    """Returns the names of the files and folders that are new since the export began."""
     return [name for name in numbered_exports.listed(self.folder) if name not in self.there]
 
   def exported(self) -> str | None:
-    """Returns the name of the checkpoint's SavedModel, if a whole one has come since it began."""
+    """Returns the name of the checkpoint's SavedModel, if a whole one is new since it began."""
     for name in numbered_exports.sort(self.new()):
       folder = os.path.join(self.folder, name)
       if description.is_whole(folder):
@@ -112,9 +112,9 @@ class PendingExport:
     return None
 
   def remove_incomplete(self) -> None:
-    """Removes SavedModels that were not written to their end."""
+    """Removes incomplete SavedModels."""
     new = self.new()
-    # Where a folder cannot be renamed, as on gs://, its files come one by one.
+    # gs:// cannot rename a folder, so its files arrive one by one.
     exports = [os.path.join(self.folder, name) for name in numbered_exports.sort(new)]
     incomplete = [folder for folder in exports if not description.is_whole(folder)]
     unpublished = [
@@ -124,17 +124,17 @@ class PendingExport:
       storage.rmtree(folder)
 
   def end(self) -> None:
-    """Removes the record: nothing is left to do."""
+    """Removes the record: the export has ended."""
     storage.remove(os.path.join(self.folder, _PENDING))
 
 
 def set_aside(model_dir: str, step: int, folder: str) -> None:
   """Moves aside the records of steps that a training has gone back before; see going_back.Mover.
 
-  A record tells the best metrics so far, or the step that was exported last. A record of later
-  steps would keep a training that went back from exporting what is the best now. The newest earlier
-  export takes its place, if its evaluation is known. The SavedModels stay where they are: somebody
-  may serve them.
+  A record has the best metrics so far, or the step of the last export. After a training went back,
+  a record of later steps would prevent exports of models that are now the best. So the newest
+  earlier export takes its place, if its evaluation is known. The SavedModels stay: they may be in
+  service.
 
   Args:
     model_dir: the model_dir.
@@ -159,7 +159,7 @@ def set_aside(model_dir: str, step: int, folder: str) -> None:
 
 
 def _folders(base: str) -> Iterator[str]:
-  """Yields the folders of exporters: one that is named "" uses `export` itself."""
+  """Yields the folders of exporters: an exporter with the name "" uses `export` itself."""
   if not storage.isdir(base):
     return
   yield base
@@ -171,7 +171,7 @@ def _folders(base: str) -> Iterator[str]:
 def _earlier(model_dir, exports, metrics, step):
   """Returns exported.json's content of the newest export up to a step, or None.
 
-  The evaluations of the exporter's EvalSpec are those that have the metrics of the record.
+  The exporter's EvalSpec is the one with an evaluation of the record's metrics.
   """
   later = int(metrics["global_step"])
   own = [
@@ -199,6 +199,6 @@ def _earlier(model_dir, exports, metrics, step):
 
 
 def _text(metrics):
-  """Returns metrics as text, by which NaN equals NaN."""
+  """Returns metrics as text, so that NaN equals NaN."""
   others = {name: value for name, value in metrics.items() if name != "global_step"}
   return json.dumps(others, sort_keys=True)

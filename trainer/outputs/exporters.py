@@ -4,14 +4,15 @@
     BestExporter.metric = "accuracy"
     BestExporter.mode = "max"
 
-Layout, below the export path, which is <model_dir>/export:
+Layout, below the export path, <model_dir>/export:
 
     <name>/<number>/                        SavedModels, see `numbered_exports`
     <name>/exported.json, exporting.json    what was exported last, see `exported_records`
 
 An exporter is any object with `name` and `export(estimator, export_path, checkpoint_path,
-eval_result, is_the_final_export)`. Its export_path is the folder of its name. It may have
-`check_metrics(names)`, which is called with the names of an evaluation's metrics before a training.
+eval_result, is_the_final_export)`. Its export_path is the folder of its name. If it has
+`check_metrics(names)`, a training calls this at its start with the names of an evaluation's
+metrics.
 """
 
 import contextlib
@@ -53,7 +54,7 @@ class Exporter:
   exports_to_keep: setting_types.Count | None = 5
 
   def check_assets(self) -> None:
-    """Raises SettingError if a file of assets_extra is not there."""
+    """Raises SettingError if a file of assets_extra is missing."""
     for target, source in (self.assets_extra or {}).items():
       if not storage.exists(os.fspath(source)):
         raise errors.SettingError(
@@ -73,12 +74,12 @@ class Exporter:
     Args:
       estimator: the Estimator.
       export_path: the folder for this exporter's SavedModels.
-      checkpoint_path: the checkpoint that was evaluated.
+      checkpoint_path: the evaluated checkpoint.
       eval_result: its metrics, including "global_step".
       is_the_final_export: whether the training has ended.
 
     Returns:
-      The path of the SavedModel, or None if nothing was exported.
+      The path of the SavedModel, or None without an export.
     """
     self._recover(export_path)
     if not self._wants(exported_records.read(export_path), eval_result, is_the_final_export):
@@ -100,17 +101,18 @@ class Exporter:
     return exported
 
   def _recover(self, export_path):
-    """Does what a process that was killed in an export had left to do."""
+    """Completes the export of a killed process."""
     pending = exported_records.PendingExport.find(export_path)
     if pending is None:
       return
     record = exported_records.read(export_path)
     is_recorded = record is not None and record["folder"] in pending.new()
     folder = record["folder"] if is_recorded else pending.exported()
-    if self.name:  # else the folder is also that of --mode=export, which may be at work there
+    # Without a name the folder also serves --mode=export, and such a process may be at work there.
+    if self.name:
       pending.remove_incomplete()
     if folder is None:
-      pending.end()  # it is exported again if it is still wanted
+      pending.end()  # The next evaluation exports it again, if it still wants it.
     else:
       self._record(pending, folder)
 
@@ -123,7 +125,7 @@ class Exporter:
     pending.end()
 
   def _wants(self, record, result, final):
-    """Whether to export the evaluated model. Here: each one that was not exported last.
+    """Whether to export the evaluated model. Here: if it differs from the last export.
 
     Args:
       record: the content of exported.json, or None before the first export.
@@ -156,7 +158,7 @@ class FinalExporter(Exporter):
 
 @gin_names.configurable(module="trainer")
 class BestExporter(Exporter):
-  """Exports a model that is better than all before it, also before a restart.
+  """Exports a model that is better than all former models, also those before a restart.
 
   Args:
     metric: name of a metric of the evaluation, or "loss".
@@ -184,7 +186,7 @@ class BestExporter(Exporter):
     self._mode = mode
 
   def check_metrics(self, names: Iterable[str]) -> None:
-    """Raises SettingError if the metric is not among those of an evaluation."""
+    """Raises SettingError if an evaluation lacks the metric."""
     metric_values.require(self._metric, names, "BestExporter.metric")
 
   def _wants(self, record, result, final):
@@ -205,16 +207,16 @@ class BestExporter(Exporter):
 
 
 def check_outputs(exporters: Iterable[tuple[Any, str]]) -> None:
-  """Checks that no two exporters write to one folder, and that what they copy is there.
+  """Checks that no two exporters write to one folder, and that the files to copy exist.
 
-  They would share a record there: what is the best for the one, the other would have to beat.
+  Two exporters in one folder would share a record: each would have to beat the other's best.
 
   Args:
-    exporters: (exporter, who uses it: a phrase for messages) of all that export in one run.
+    exporters: (exporter, its user: a phrase for messages) of all exporters of a run.
 
   Raises:
-    SettingError: two do, or one would write outside of the export path, is a class that was not
-      called, or is no exporter.
+    SettingError: two exporters share a folder, or one would write outside of the export path, is a
+      class without a call, or is no exporter.
   """
   users: dict[str, str] = {}
   for exporter, user in exporters:

@@ -5,13 +5,12 @@
 In inference batch normalization is a scale and a shift by constants, `x * s + b`. There are three
 ways to fold it:
 
-- It comes after the convolution or matrix product: the weights are multiplied by s, and b becomes
-  the bias.
-- It comes before, and there is no padding: the weights are multiplied by s, and the sum of the
-  weights times b becomes the bias.
-- It comes before a convolution that pads with zeros: the weights are multiplied by s, and an
-  addition of b / s stays before the convolution. The padding is 0 after the shift, so the shift
-  cannot move into the bias.
+- It comes after the convolution or matrix product: multiply the weights by s; b becomes the bias.
+- It comes before, without padding: multiply the weights by s; the sum of the weights times b
+  becomes the bias.
+- It comes before a convolution that pads with zeros: multiply the weights by s, and keep an
+  addition of b / s before the convolution. The padding is 0 after the shift, so the shift cannot
+  move into the bias.
 
 In exact arithmetic the results are the same. In float32 they differ by rounding.
 """
@@ -25,13 +24,13 @@ v1 = tf.compat.v1
 
 _CONVOLUTIONS = ("Conv2D", "DepthwiseConv2dNative")
 _WEIGHTED = (*_CONVOLUTIONS, "MatMul")
-_LARGEST_SHIFT = 1e4  # with a larger b / s the rounding would hurt: nothing is folded
+_LARGEST_SHIFT = 1e4  # Beyond this b / s, rounding would hurt, and the scale and shift stay.
 
 
 def fold(graph: rewriting.Graph) -> int:
-  """Folds all scales and shifts of a graph, which changes; returns their number."""
+  """Folds all scales and shifts of a graph in place; returns their number."""
   folded = 0
-  # One at a time: each fold changes which nodes use which.
+  # One at a time: each fold changes the graph's users of nodes.
   while _fold_after(graph) or _fold_before(graph):
     folded += 1
   return folded
@@ -70,7 +69,7 @@ def _fold_after(graph):
 
 
 def _fold_before(graph):
-  """Folds Mul → Add, or one of them, into the convolution that they feed and nothing else."""
+  """Folds Mul → Add, or one of them, into the convolution that they alone feed."""
   for node in graph.nodes.values():
     if node.op not in ("Conv2D", "MatMul") or not _is_plain(node):
       continue
@@ -86,7 +85,7 @@ def _fold_before(graph):
       shift_before = None
     elif pads:
       if before.op == "AddV2" and np.all(scale == 1):
-        continue  # an earlier fold has made this addition
+        continue  # An earlier fold has made this addition.
       if np.any(np.abs(shift) > _LARGEST_SHIFT * np.abs(scale)):
         continue
       shift_before = shift / scale
@@ -148,8 +147,8 @@ def _can_take(graph, node, vector):
 
 
 def _is_plain(node):
-  """Whether channels are last and no matrix is transposed."""
-  attributes = dict(node.attr)  # looking up a missing key in the proto map would add it
+  """Whether channels are last and no matrix has a transposition."""
+  attributes = dict(node.attr)  # Looking up a missing key in the proto map would add the key.
   if "data_format" in attributes and attributes["data_format"].s != b"NHWC":
     return False
   return not any(
@@ -180,7 +179,7 @@ def _become_bias(graph, node, weighted, shift):
 
 
 def _insert_bias(graph, node, bias):
-  """Adds a bias after a node. A BiasAdd that is there gets the sum."""
+  """Adds a bias after a node. An existing BiasAdd gets the sum."""
   users = [
     user for user in graph.nodes.values() if node.name in map(rewriting.operation_of, user.input)
   ]

@@ -1,7 +1,7 @@
 """Makes a graph for inference only.
 
-Variables become constants. What follows from constants is computed in advance. Batch normalization
-becomes part of the convolution or dense layer beside it, see `outputs.folding`.
+Variables become constants. Operations on constants become constants. Batch normalization becomes
+part of the convolution or dense layer beside it, see `outputs.folding`.
 
     frozen = freeze(tf.saved_model.load(path).signatures["serving_default"])
     frozen(image=batch)["probabilities"]
@@ -25,7 +25,7 @@ class Frozen:
     inputs: name of an input → name of its tensor in the graph, "image:0".
     outputs: name of an output → name of its tensor in the graph.
     function: the graph as a WrappedFunction. It takes the inputs and returns the outputs in order.
-    folded: number of scales and shifts that were folded.
+    folded: number of folded scales and shifts.
   """
 
   graph_def: tf.compat.v1.GraphDef
@@ -62,7 +62,7 @@ def freeze(signature: tf.types.experimental.ConcreteFunction, fold: bool = True)
   graph = rewriting.Graph(
     frozen.graph.as_graph_def(), list(inputs.values()), list(outputs.values())
   )
-  # The order is important: only a scale that is a constant can be folded.
+  # The order is important: only a constant scale can fold.
   graph.compute_constants()
   folded = folding.fold(graph) if fold else 0
   graph_def = graph.prune()

@@ -1,8 +1,8 @@
 """Writes a model card into an export: <SavedModel>/MODEL_CARD.md.
 
-The card tells a reader who has the export alone what the model is: its data, sizes, metrics with
-their intervals, how it was trained, from which code, and the limits that its author names. All of
-it stands in octet.json, too, see `outputs.description`.
+For a reader with the export alone, the card says what the model is: its data, sizes, metrics with
+their intervals, training, code, and the limits that its author names. octet.json has all of this
+too, see `outputs.description`.
 
 After Mitchell et al., "Model Cards for Model Reporting" (2019).
 """
@@ -19,35 +19,36 @@ from trainer.reporting import environment, evaluation_reports, metrics_file
 
 NAME = "MODEL_CARD.md"
 
-# What only the author knows. The card asks for those that are not given.
+# What only the author knows. The card asks for missing ones.
 _OF_AUTHOR = {
   "Intended use": "intended uses, and uses to avoid",
   "Limits": "known failures, and groups of people that the model may treat worse",
   "Origin of the data": "who collected the data, when, and their license",
   "License": "the license of the model",
 }
-# Of environment.json; the machine and the command may tell what its owner does not want to publish.
+# From environment.json, without the machine and the command: their owner may not want to publish
+# them.
 _OF_ENVIRONMENT = ("started", "device", "precision", "seed", "commit", "changed")
 _VERSIONS = ("octet", "tensorflow", "keras", "python")
-_MOST_SHAPES = 20  # inputs and outputs of a signature
+_MOST_SHAPES = 20  # Inputs and outputs of a signature.
 
 
 def trained(model_dir: str, step: int) -> dict[str, Any]:
-  """Returns what octet.json has under "training" of a run's own checkpoint.
+  """Returns octet.json's "training" for a run's own checkpoint.
 
   Args:
     model_dir: the folder of the run.
     step: the checkpoint's.
 
   Returns:
-    "steps", "seconds", "examples", and "joules" where the machine has counted them, as far as
-    metrics.jsonl tells them; and the values of environment.json.
+    "steps", "seconds", "examples", and "joules" if the machine counts them, as far as metrics.jsonl
+    has them; and the values of environment.json.
   """
   found: dict[str, Any] = {"steps": step, **_totals(model_dir, step)}
   try:
     records = environment.read(model_dir)
   except errors.FileDamagedError:
-    records = []  # the training has warned of it
+    records = []  # The training has already warned of the damage.
   if records:
     found |= {key: records[0][key] for key in _OF_ENVIRONMENT if key in records[0]}
     found["versions"] = {key: records[0][key] for key in _VERSIONS if key in records[0]}
@@ -55,7 +56,7 @@ def trained(model_dir: str, step: int) -> dict[str, Any]:
 
 
 def _totals(model_dir, step):
-  """Sums what the lines of metrics.jsonl say of the steps since the line before."""
+  """Sums the values that each line of metrics.jsonl counts since the line before."""
   sums: dict[str, float] = {}
   newest = 0
   for line in metrics_file.read(model_dir):
@@ -73,12 +74,12 @@ def _totals(model_dir, step):
         sums[name] = sums.get(name, 0) + value
     newest = line["step"]
   if newest != step:
-    return {}  # without summaries the sums would be those of an earlier step
+    return {}  # Without summaries the sums would be an earlier step's.
   return {name: round(value, 3 if name == "seconds" else None) for name, value in sums.items()}
 
 
 def report_of(model_dir: str, step: int) -> dict[str, Any] | None:
-  """Returns what octet.json has under "report" of a run's own checkpoint; None without a report.
+  """Returns octet.json's "report" for a run's own checkpoint; None without a report.
 
   Raises:
     FileDamagedError: the report is damaged.
@@ -91,7 +92,7 @@ def report_of(model_dir: str, step: int) -> dict[str, Any] | None:
 
 
 def write(saved_model: str, description: Mapping[str, Any]) -> None:
-  """Writes the card of a SavedModel that is not published yet.
+  """Writes the card of a SavedModel before its publication.
 
   Args:
     saved_model: its folder.
@@ -126,7 +127,7 @@ def _head(description):
 
 
 def _author_sections(texts):
-  """Yields (heading, lines) of each text of the author, and of each that is asked for."""
+  """Yields (heading, lines) of each text from the author, and of each missing text."""
   given = {heading.lower(): words for heading, words in texts.items()}
   for heading, wanted in _OF_AUTHOR.items():
     yield heading, [given.pop(heading.lower(), f"*Not filled in. Say {wanted}.*")]

@@ -1,24 +1,24 @@
-"""Names exports by numbers, of which the largest is the newest.
+"""Gives exports numbers as names; the largest is the newest.
 
     with numbered_exports.claim("out/digits/export") as (number, folder):
       ...                                            # writes out/digits/export/<number>
     numbered_exports.names("out/digits/export")      # ["1732283000", "1732286600"], oldest first
     numbered_exports.remove_old("out/digits/export", 5, newest="1732286600")
 
-A number is the time in seconds since the epoch, as TensorFlow Serving expects. Where the folder has
-that number or a larger one, the next number after its largest is taken: servers and retention go by
-the numbers, and the machine's clock may go back.
+A number is the time in seconds since the epoch, as TensorFlow Serving expects. If the folder has
+that number or a larger one, the export gets the next number after its largest: servers and
+retention go by the numbers, and the machine's clock may go back.
 
-Layout, while an export is being written:
+Layout during an export:
 
     <base>/.writing-<number>-<id>-<writer>/    claims the number
 
-A process makes the folder of its claim, then lists the folders. It has the number only if nobody
-else claims it and no export has it. Of two claims of one number, the process that made the later
-folder sees both, whatever the order of the listings. So two exports never get one number on local
-disks, and on object stores that list an object as soon as it is written (Google Cloud Storage, S3).
-tf.io.gfile cannot create an object only if it is not there, so a store whose listings are behind
-gives no such promise.
+A process makes the folder of its claim, then lists the folders. The process has the number only if
+no other process claims it and no export has it. Of two claims of one number, the process that made
+the later folder sees both, whatever the order of the listings. So two exports never get one number
+on local disks, and on object stores with consistent listings (Google Cloud Storage, S3).
+tf.io.gfile cannot create an object conditionally, so a store with stale listings gives no such
+promise.
 """
 
 import contextlib
@@ -40,12 +40,12 @@ def names(base: str) -> list[str]:
 
 
 def sort(found: Iterable[str]) -> list[str]:
-  """Returns those of some names that are exports', oldest first."""
+  """Returns the names that are exports', oldest first."""
   return sorted(filter(_is_number, found), key=int)
 
 
 def listed(base: str) -> list[str]:
-  """Returns the names of all that a folder has."""
+  """Returns all names in a folder."""
   return [name.rstrip("/") for name in storage.listdir(base)]
 
 
@@ -58,13 +58,14 @@ def claim(base: str, clock: Callable[[], float] = time.time) -> Iterator[tuple[i
     clock: returns the time in seconds since the epoch.
 
   Yields:
-    (number, path of an empty folder beside the exports). The folder may be renamed to the export.
+    (number, path of an empty folder beside the exports). The caller may rename the folder to the
+    export.
   """
   number, folder = _claim_number(base, clock)
   try:
     yield number, folder
   finally:
-    # It was renamed, or stays as litter, which blocks nothing.
+    # The caller has renamed it, or it stays as litter and blocks nothing.
     with contextlib.suppress(tf.errors.OpError, errors.StorageError):
       storage.rmtree(folder)
 
@@ -88,7 +89,7 @@ def remove_old(base: str, keep: int | None, newest: str) -> None:
 
 
 def _claim_number(base, clock):
-  """Makes the folder of a claim that nobody else has; returns the number and the folder."""
+  """Makes the folder of a claim without rivals; returns the number and the folder."""
   storage.makedirs(base)
   taken = [int(name) for name in names(base)] + [number for number, _ in _claims(base)]
   number = files.next_number(taken, clock)
@@ -101,7 +102,7 @@ def _claim_number(base, clock):
     if rivals == [own] and not storage.exists(os.path.join(base, str(number))):
       return number, folder
     storage.rmtree(folder)
-    # Rivals that have seen each other go on with different numbers.
+    # Rivals that have seen each other continue with different numbers.
     number += 1 + rivals.index(own)
 
 
@@ -116,4 +117,4 @@ def _claims(base):
 
 
 def _is_number(name):
-  return name.isascii() and name.isdigit()  # isdigit alone takes "²" too, which int refuses
+  return name.isascii() and name.isdigit()  # isdigit alone accepts "²" too, and int refuses it.

@@ -1,4 +1,4 @@
-"""Settings of an export: what it contains beside the model, and how it is checked.
+"""Settings of an export: its parts beside the model, and its checks.
 
 Example:
     run.export_options = @ExportOptions()
@@ -22,21 +22,21 @@ ClassNames = Annotated[
 @gin_names.configurable(module="trainer")
 @dataclasses.dataclass(frozen=True)
 class ExportOptions:
-  """What `Estimator.export_saved_model` writes, and how it is checked.
+  """The parts of the export of `Estimator.export_saved_model`, and its checks.
 
   Attributes:
     class_names: the names of the classes in the order of their numbers; None for run.class_names.
     decoders: feature → function that decodes it from bytes, see `trainer.mark_decodable`. None for
-      what the input_fn says of files, columns or texts; {} for signatures of the features alone.
-    from_examples: whether to add a signature that takes serialised tf.train.Examples.
+      the input_fn's own marks of files, columns or texts; {} for signatures of the features alone.
+    from_examples: whether to add a signature that takes serialized tf.train.Examples.
     warm_up_batches: batch sizes of the requests that TensorFlow Serving runs before it serves; ()
       for none.
     runtimes: further runtimes that get files in the export: some of "onnx", "openvino", "tflite"
       and "tflite_int8", see `outputs.runtimes`.
-    verify: whether another process runs each export and compares the outputs before it is
-      published.
-    card: heading → text, what only the author can say in the model card: "Intended use", "Limits",
-      "Origin of the data", "License", and any others.
+    verify: whether another process runs each export and compares the outputs before the
+      publication.
+    card: heading → text, the author's part of the model card: "Intended use", "Limits", "Origin of
+      the data", "License", and any others.
 
   Raises:
     SettingError: a value is invalid.
@@ -52,7 +52,8 @@ class ExportOptions:
 
   def __post_init__(self) -> None:
     if self.runtimes:
-      from trainer.outputs import runtimes  # imports TensorFlow Lite and others: only if needed
+      # This imports TensorFlow Lite and others: only if needed.
+      from trainer.outputs import runtimes
 
       runtimes.check_names(self.runtimes)
 

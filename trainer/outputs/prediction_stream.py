@@ -59,23 +59,24 @@ class Predictor:
 
     Args:
       source: the predict input_fn, or its LoopInput.
-      estimator: what the hooks get.
+      estimator: the hooks' argument.
       hooks: list of hooks, or None.
       keys: of the predictions, or None for all.
       checkpoint_path: the checkpoint; None for the newest.
       one_by_one: whether to yield examples, or batches.
-      with_examples: whether to yield pairs of a prediction and what it is for.
+      with_examples: whether to yield pairs of a prediction and its example.
     """
-    self.values.source(checkpoint_path)  # an error, before anything is compiled, if there is none
+    # Without a checkpoint this raises before anything compiles.
+    self.values.source(checkpoint_path)
     predict_input = self.inputs.call_and_trace(Kind.PREDICT, source)
     specification = predict_input.traced.step.specification
     _check_keys(keys, specification.predictions)
     names = self.program.calls.call_scaffold_fn(Kind.PREDICT)
     with contextlib.ExitStack() as reading:
-      # Finds what does not fit.
+      # Finds values that do not fit.
       with self.values.load_for_inference(checkpoint_path, names) as checkpoint:
-        # Held until the generator ends: it reads the checkpoint again where others have used the
-        # variables between two batches.
+        # Held until the generator ends: the generator reads the checkpoint again after another call
+        # has used the variables between two batches.
         reading.enter_context(leases.lease(checkpoint))
       all_hooks = hook_list.HookList(
         session_run.adapt([*(hooks or []), *(specification.prediction_hooks or [])], "predict"),
@@ -94,7 +95,7 @@ class Predictor:
         all_hooks,
         reading.pop_all(),
       )
-    # Python runs the end of a generator that nobody reads only if its beginning was run.
+    # Python runs the end of an unread generator only if its beginning has run.
     next(stream)
     return stream
 
@@ -111,7 +112,7 @@ class Predictor:
           self.thread_lock.hold("predict"),
           self.workers.watch(),
           _explain_gone(),
-          # Others may have used the variables since the last `next()`.
+          # Another call may have used the variables since the last `next()`.
           self.values.reload_for_inference(checkpoint, names),
           step_errors.of_step(self.program.calls.model_name, Kind.PREDICT),
           read_errors.translate(input_fn, Kind.PREDICT),
@@ -135,7 +136,7 @@ class Predictor:
 
 @contextlib.contextmanager
 def _explain_gone():
-  """Says why a checkpoint is read again; it may be gone where this process can write no lease."""
+  """Says why Octet reads a checkpoint again; without a lease it may be gone."""
   try:
     yield
   except reader.GoneError as error:

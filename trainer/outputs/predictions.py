@@ -5,8 +5,8 @@
     <model_dir>/predictions-<step>.png        see `trainer.outputs.contact_sheet`
 
 The JSON lines are in the order of the examples. A classifier's predictions have a "class", an
-integer for each example, and perhaps "probabilities" of all classes. They are shown with the class
-names. What is shown is spread over the whole set, or the worst of it.
+integer for each example, and perhaps "probabilities" of all classes. The table and the sheet use
+the class names. Their examples come from the whole set, or are the worst.
 """
 
 import itertools
@@ -22,10 +22,10 @@ from trainer import errors
 from trainer.io import files
 from trainer.outputs import contact_sheet, samples
 
-SHOWN = ("spread", "worst")  # what run.contact_sheet may be
+SHOWN = ("spread", "worst")  # Values of run.contact_sheet.
 
-_ROWS = 10  # examples in the table
-_NUMBERS = 3  # most values of an array in a cell of the table
+_ROWS = 10  # Examples in the table.
+_NUMBERS = 3  # Most values of an array in a cell of the table.
 
 
 def save(
@@ -44,16 +44,16 @@ def save(
       (features, labels).
     class_names: the names of the classes in the order of their numbers, or None.
     images: number of images on the contact sheet; 0 for no contact sheet.
-    shown: "spread" to show examples of the whole set, "worst" to show wrong ones first, those whose
-      label has the least probability before others.
+    shown: "spread" to show examples of the whole set, "worst" to show wrong ones first, and among
+      them the least probable labels.
     seed: of the choice of examples.
 
   Returns:
     The number of predictions.
 
   Raises:
-    SettingError: class_names or shown do not fit the predictions. Nothing was written.
-    OutputError: a file cannot be written.
+    SettingError: class_names or shown do not fit the predictions. It wrote no file.
+    OutputError: it cannot write a file.
   """
   # All predictions together may not fit into memory: they pass through one by one.
   most = max(_ROWS, images)
@@ -74,13 +74,13 @@ def write(path: str, predictions: Iterable[Any]) -> int:
 
   Args:
     path: the file.
-    predictions: a numpy array, or a nest of them, for each example.
+    predictions: a numpy array, or a nest of arrays, for each example.
 
   Returns:
     The number of predictions.
 
   Raises:
-    OutputError: the file cannot be written.
+    OutputError: it cannot write the file.
   """
   count = 0
   try:
@@ -100,7 +100,7 @@ def write(path: str, predictions: Iterable[Any]) -> int:
 
 
 def _checked(pairs, class_names, shown):
-  """Yields the pairs; looks at the first one before it is handed on."""
+  """Yields the pairs; checks the first one before it hands it on."""
   pairs = iter(pairs)
   for prediction, example in itertools.islice(pairs, 1):
     if class_names is not None:
@@ -176,7 +176,7 @@ def _is_classified(prediction):
 
 
 def _label(example):
-  """Returns the label of an example if it is a single integer, else None."""
+  """Returns the label of an example if it is a single integer, otherwise None."""
   label = (
     np.asarray(example[1])
     if len(example) == 2 and not isinstance(example[1], dict | list | tuple)
@@ -203,7 +203,7 @@ def _print_table(rows, class_names, title):
     shown.add_column(name, justify="right" if is_number else "left")
   for row in cells:
     shown.add_row(*row.values())
-  # A title of the table itself would be wrapped at the table's width.
+  # rich would wrap a title of the table itself at the table's width.
   console.Console().print(f"{title}:", shown, sep="\n", highlight=False)
 
 
@@ -246,7 +246,7 @@ def _named(values, name):
 
 
 def _cell(value):
-  """Formats a scalar as it is, a vector by its first values, anything else by its shape."""
+  """Formats a scalar in full, a vector by its first values, anything else by its shape."""
   if np.ndim(value) > 1:
     return f"{np.asarray(value).dtype.name}{list(np.shape(value))}"
   shown = tf.nest.map_structure(to_json, value)
@@ -288,10 +288,10 @@ def to_json(array: Any) -> Any:
   """Converts an array for JSON.
 
   Args:
-    array: a numpy array, or what np.asarray takes.
+    array: a numpy array, or a value for np.asarray.
 
   Returns:
-    A number, a string, or nested lists of these. NaN and infinities become None.
+    A number, a string, or nested lists of numbers or strings. NaN and infinities become None.
   """
   array = np.asarray(array)
   # numpy reports bfloat16 as kind "V".
@@ -309,5 +309,5 @@ def _text(value):
 
 
 def _number(value):
-  """Rounds to seven digits, which a float32 has; None for NaN and infinities."""
+  """Rounds to seven digits, the precision of float32; None for NaN and infinities."""
   return float(f"{value:.7g}") if np.isfinite(value) else None

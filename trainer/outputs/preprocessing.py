@@ -1,11 +1,11 @@
-"""What users have of an example, and how an export makes the model's features of it.
+"""The user's form of an example, and the model's features from it.
 
     of_decoders(decoders, inputs)    features, some of them as encoded files: "from_bytes"
     of_raw(raw, inputs)              columns of a table, texts: "from_raw"
 
 Both come from the input_fn, see `trainer.mark_decodable` and `trainer.mark_raw`. In a
 tf.train.Example, a feature with a decoder is the encoded file; any other feature, and a column, is
-the list of its values. An Example may lack a column whose value may be missing.
+the list of its values. An Example may lack an optional column.
 """
 
 import dataclasses
@@ -21,22 +21,23 @@ from trainer.outputs import served_inputs
 FROM_BYTES = "from_bytes"
 FROM_RAW = "from_raw"
 
-_PARALLEL_DECODINGS = 16  # files of a batch that are decoded at the same time
+_PARALLEL_DECODINGS = 16  # Decode so many files of a batch at the same time.
 
 Tensors = dict[str, tf.Tensor]
 
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessing:
-  """Makes features of what users have.
+  """Makes features from the user's data.
 
   Attributes:
-    signature: the name of the signature that takes what users have; None if that is the features.
-    spec: name → spec of what users have, with the batch axis.
+    signature: the name of the signature that takes the user's data; None if users have the
+      features.
+    spec: name → spec of the user's data, with the batch axis.
     to_features: function from tensors like `spec` to the features by name; a tf.function, unless
       users have the features.
     decoders: feature → tf.function of a string scalar that decodes it.
-    raw: what the input_fn says of columns or texts, or None.
+    raw: the input_fn's mark of columns or texts, or None.
   """
 
   signature: str | None
@@ -47,12 +48,12 @@ class Preprocessing:
 
   @property
   def has_fixed_shapes(self) -> bool:
-    """Whether only the batch axis is unknown, so that Examples can be parsed."""
+    """Whether only the batch axis is unknown, as the parser of Examples needs it."""
     return all(None not in spec.shape[1:].as_list() for spec in self.spec.values())
 
   @property
   def columns(self) -> dict[str, dict]:
-    """What octet.json says of columns and texts; {} if users have something else."""
+    """octet.json's description of columns and texts; {} if users have something else."""
     optional = self.raw.optional if self.raw else ()
     return {
       name: {"input": spec.name, "optional": name in optional}
@@ -60,7 +61,7 @@ class Preprocessing:
     }
 
   def parse(self, serialised: tf.Tensor) -> Tensors:
-    """Parses serialised tf.train.Examples (string [n]) to what users have."""
+    """Parses serialized tf.train.Examples (string [n]) to the user's data."""
     optional = self.raw.optional if self.raw else ()
     stored = {}
     for name, spec in self.spec.items():
@@ -74,21 +75,21 @@ class Preprocessing:
 
 
 def stored_dtype(dtype: tf.DType) -> tf.DType:
-  """Returns the dtype in which an Example stores values: string, float32 or int64."""
+  """Returns the dtype of values in an Example: string, float32 or int64."""
   if dtype == tf.string:
     return tf.string
   return tf.float32 if dtype.is_floating else tf.int64
 
 
 def of_inputs(inputs: served_inputs.ServedInputs, own: Collection[str]) -> Preprocessing:
-  """Returns the preprocessing of a model that takes features, as its input_fn is marked.
+  """Returns the preprocessing of a model of features, by the marks of its input_fn.
 
   Args:
-    inputs: what the model takes.
-    own: names of the model's own signatures, which take precedence.
+    inputs: the model's inputs.
+    own: names of the model's own signatures; they take precedence.
 
   Raises:
-    SettingError: what the input_fn says does not fit the features.
+    SettingError: the input_fn's marks do not fit the features.
   """
   if inputs.raw is None or FROM_RAW in own:
     return _of_decoders(inputs.decoders, inputs.by_name)
@@ -111,7 +112,7 @@ def _of_decoders(decoders, specs):
 
 
 def _decoder(name, decoder, specs):
-  """Turns a decoder into a tf.function, and checks what it returns."""
+  """Turns a decoder into a tf.function, and checks its result."""
   if name not in specs:
     raise errors.SettingError(
       f"There is a decoder for the feature {name!r}, and the model takes {', '.join(specs)} "
@@ -151,13 +152,13 @@ def decode(decoder: Callable, encoded: tf.Tensor, spec: tf.TensorSpec) -> tf.Ten
 
 
 def _column_name(name):
-  """Returns what a signature calls a column. Names there are ASCII, and begin with no "_"."""
+  """Returns a signature's name of a column. Names there are ASCII, and begin with no "_"."""
   made = re.sub(r"\W", "_", name, flags=re.ASCII)
   return f"column{made}" if made.startswith("_") else made
 
 
 def _of_raw(raw, inputs):
-  """Turns the function of columns into a tf.function, and checks names and what it returns."""
+  """Turns the function of columns into a tf.function, and checks names and result."""
   spec = {
     name: tf.TensorSpec(
       [None, *values.shape[1:]],

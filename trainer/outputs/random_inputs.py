@@ -1,4 +1,4 @@
-"""Random inputs of a model, where there is no data at hand."""
+"""Random inputs of a model, for a caller without data."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ def make(specs: Mapping[str, Any], examples: int = 2) -> dict[str, np.ndarray] |
 
   Args:
     specs: name → tf.TensorSpec or tensor.
-    examples: the batch size, where it is free.
+    examples: the batch size, if it is free.
 
   Returns:
     Name → array. None if an input is a string or has an unknown size.

@@ -10,12 +10,12 @@ v1 = tf.compat.v1
 
 
 class Graph:
-  """A GraphDef that is being rewritten.
+  """A GraphDef to rewrite.
 
   Args:
     graph_def: the GraphDef; its nodes change.
-    inputs: names of the input tensors, which stay.
-    outputs: names of the output tensors, which stay.
+    inputs: names of the input tensors; they stay.
+    outputs: names of the output tensors; they stay.
 
   Attributes:
     nodes: name → NodeDef.
@@ -28,18 +28,18 @@ class Graph:
     self._kept = {name.partition(":")[0] for name in (*inputs, *outputs)}
     self.nodes = {node.name: node for node in graph_def.node}
     self.skip_identities()
-    self._wrapped = wrap(graph_def)  # infers shapes, and computes constants
-    self._ranks: dict[str, int] = {}  # of nodes that were added
+    self._wrapped = wrap(graph_def)  # Infers shapes, and computes constants.
+    self._ranks: dict[str, int] = {}  # Of added nodes.
 
   def compute_constants(self) -> None:
     """Replaces operations that depend on constants only by their values."""
     known = set()
-    for operation in self._wrapped.graph.get_operations():  # inputs come before what uses them
+    for operation in self._wrapped.graph.get_operations():  # Inputs come before their users.
       is_constant = all(tensor.op.name in known for tensor in operation.inputs)
       stateless = not operation.op_def.is_stateful and operation.type not in ("Placeholder", "NoOp")
       if operation.type == "Const" or (stateless and operation.inputs and is_constant):
         known.add(operation.name)
-    # Only the known tensors that an unknown operation takes are needed.
+    # Compute only the known tensors that an unknown operation takes.
     wanted = sorted(
       {
         name
@@ -83,7 +83,7 @@ class Graph:
     """Adds a constant.
 
     Args:
-      name: its name; if a node has it, a similar one is chosen.
+      name: its name; if a node has it, the constant gets a similar one.
       value: its value.
 
     Returns:
@@ -151,7 +151,7 @@ class Graph:
 
 
 def wrap(graph_def: tf.compat.v1.GraphDef) -> Any:
-  """Wraps a GraphDef as a WrappedFunction, whose `prune` makes functions of its tensors."""
+  """Wraps a GraphDef as a WrappedFunction; its `prune` makes functions of its tensors."""
   return v1.wrap_function(lambda: tf.graph_util.import_graph_def(graph_def, name=""), [])
 
 

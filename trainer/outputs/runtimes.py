@@ -24,8 +24,8 @@ from trainer.outputs.engines import choose, onnx_engine, openvino_engine, tflite
 
 INT8 = "tflite_int8"
 NAMES = ("onnx", "openvino", "tflite", INT8)
-_SAMPLE = 128  # examples that show the ranges for int8
-_MEASURED = 512  # examples for the comparison of accuracies
+_SAMPLE = 128  # Examples that show the ranges for int8.
+_MEASURED = 512  # Examples for the comparison of accuracies.
 _BATCH = 64
 
 
@@ -33,10 +33,10 @@ def check_names(names: Sequence[str]) -> None:
   """Checks the setting ExportOptions.runtimes.
 
   Args:
-    names: what was given: a list of some of `NAMES`.
+    names: the setting: a list of some of `NAMES`.
 
   Raises:
-    SettingError: a name is unknown, or a package that it needs is not installed.
+    SettingError: a name is unknown, or a package for it is missing.
   """
   if not set(names) <= set(NAMES):
     raise errors.SettingError(
@@ -53,22 +53,22 @@ def add(
   check: verification.Check | None,
   sample: served_inputs.Sample | None,
 ) -> dict[str, dict]:
-  """Writes the files of runtimes into an export that is not published yet.
+  """Writes the files of runtimes into an export before its publication.
 
   Args:
     saved_model: its folder.
     names: the runtimes, some of `NAMES`.
-    check: a call of serving_default with the expected outputs; None if there is no data at hand.
+    check: a call of serving_default with the expected outputs; None without data.
     sample: function of a number that returns at most so many examples: (features by name, labels or
       None).
 
   Returns:
-    An entry of octet.json: runtime → {"file", "differences"}. For int8, the accuracies in place of
+    An entry of octet.json: runtime → {"file", "differences"}. For int8, the accuracies instead of
     the differences.
 
   Raises:
     ExportError: a runtime's outputs differ from the model's.
-    SettingError: the model cannot be converted.
+    SettingError: a converter does not take the model.
   """
   frozen = freezing.freeze(choose.load_signature(saved_model))
   told: dict[str, dict[str, Any]] = {}
@@ -78,7 +78,7 @@ def add(
       contents, engine = _convert(name, frozen, sample)
     except errors.OctetError:
       raise
-    except Exception as error:  # converters raise errors of many kinds
+    except Exception as error:  # Converters raise errors of many kinds.
       line = (str(error).splitlines() or [""])[0]
       raise errors.SettingError(
         f"ExportOptions.runtimes: cannot convert the model for {name!r}: {type(error).__name__}: "
@@ -94,7 +94,7 @@ def add(
         f"The export for {name!r}",
         needs.tolerance,
       )
-    # Files are written last: an engine that disagrees with the model leaves none.
+    # Write the files last: an engine that disagrees with the model leaves none.
     for ending, content in contents.items():
       path = os.path.join(saved_model, "assets.extra", os.path.splitext(needs.file)[0] + ending)
       storage.makedirs(os.path.dirname(path))

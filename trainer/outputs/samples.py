@@ -5,7 +5,7 @@
       ...                                          # each pair passes through
     sample.taken()                                 # [(17, pair), (203, pair), ...]
 
-No more pairs are held in memory than are taken, and the length of the set need not be known.
+Memory holds at most the taken pairs, and the length of the set may be unknown.
 """
 
 import dataclasses
@@ -25,8 +25,8 @@ class Sample:
   Attributes:
     count: the most examples to take.
     key: gives each pair a number. NaN is the greatest.
-    title: of those that are shown, with {shown} and {all}.
-    is_spread: whether `taken` and `fewer` go by the order of the set. Else they begin with the
+    title: of the shown examples, with {shown} and {all}.
+    is_spread: whether `taken` and `fewer` go by the order of the set. Otherwise they begin with the
       greatest key.
   """
 
@@ -36,14 +36,14 @@ class Sample:
   is_spread: bool
 
   def __post_init__(self) -> None:
-    self._heap: list[tuple[float, int, Any]] = []  # (key, -number in the set, pair), least first
+    self._heap: list[tuple[float, int, Any]] = []  # (key, -number in the set, pair), least first.
 
   def watch(self, pairs: Iterable[Any]) -> Iterator[Any]:
-    """Yields the pairs as they are, and takes some of them."""
+    """Yields the pairs unchanged, and takes some."""
     for number, pair in enumerate(pairs):
       key = self.key(pair)
       key = math.inf if math.isnan(key) else key
-      # Of equal keys the first are taken; numbers differ, so that no pairs are compared.
+      # Of equal keys the first are taken; numbers differ, so the heap never compares pairs.
       if len(self._heap) < self.count:
         heapq.heappush(self._heap, (key, -number, _copied(pair)))
       elif self._heap and key > self._heap[0][0]:
@@ -51,12 +51,12 @@ class Sample:
       yield pair
 
   def taken(self) -> list[tuple[int, Any]]:
-    """Returns (number in the set, pair) of what was taken."""
+    """Returns (number in the set, pair) of the taken pairs."""
     ordered = [(-number, pair) for _, number, pair in sorted(self._heap, reverse=True)]
     return sorted(ordered, key=lambda entry: entry[0]) if self.is_spread else ordered
 
   def fewer(self, count: int) -> list[tuple[int, Any]]:
-    """Returns as many of what was taken: from all parts of it, or with the greatest keys."""
+    """Returns so many of the taken pairs: from all parts of the set, or with the greatest keys."""
     taken = self.taken()
     if not self.is_spread or len(taken) <= count:
       return taken[:count]
@@ -64,10 +64,10 @@ class Sample:
 
 
 def spread(count: int, seed: int) -> Sample:
-  """Takes examples of which each in the set has the same chance: their keys are random.
+  """Takes examples with equal chances, by random keys.
 
-  Examples at equal distances would miss classes where the set has them in turn. The same seed takes
-  the same examples of as many.
+  Examples at equal distances would miss classes in a set that cycles through them. The same seed
+  takes the same examples from equally many.
   """
   random = np.random.default_rng(abs(seed))
   title = "{shown} of {all} predictions, from the whole set"
@@ -75,7 +75,7 @@ def spread(count: int, seed: int) -> Sample:
 
 
 def worst(count: int, badness: Callable[[Any], float]) -> Sample:
-  """Takes the examples with the greatest badness, that which is predicted worst first."""
+  """Takes the examples with the greatest badness: the worst predictions first."""
   return Sample(count, badness, "The worst {shown} of {all} predictions", is_spread=False)
 
 

@@ -1,4 +1,4 @@
-"""Exports a checkpoint as a SavedModel, which serves on a CPU and needs nothing but TensorFlow.
+"""Exports a checkpoint as a SavedModel, for a CPU and with no needs but TensorFlow.
 
     <export_dir_base>/<number>/    a SavedModel; its signature "serving_default" takes the features
                                    by name. The number: see `outputs.numbered_exports`
@@ -7,13 +7,13 @@
     <export_dir_base>/<number>/MODEL_CARD.md
                                    the same for people, see `outputs.model_card`
 
-Other signatures take encoded images or serialised Examples, see `outputs.signatures`. Every
+Other signatures take encoded images or serialized Examples, see `outputs.signatures`. Every
 signature takes any number of examples.
 
 An export is `build` → `trace` → `assign` → `write` → `verify` → `publish`, from the top of this
-file to its end. The model is built anew, without a strategy and in float32, and gets the trained
-values by name. So nothing of the training device remains in it. It is published only after another
-process, without Octet, has run it with the same results, see `outputs.verification`.
+file to its end. Octet builds the model anew, without a strategy and in float32, and assigns the
+trained values by name. So nothing of the training device remains in it. Before Octet publishes it,
+another process without Octet must get the same results from it, see `outputs.verification`.
 """
 
 import contextlib
@@ -59,11 +59,11 @@ class SavedModelExport:
   Attributes:
     model_fn: the model_fn.
     model_dir: the folder of the run.
-    config: the run's configuration. Its precision is replaced by float32.
+    config: the run's configuration. float32 replaces its precision.
     params: the params of the model_fn, without "batch_size".
     values: the values of the run's checkpoints.
-    feeder: knows which features the model takes.
-    options: what an export contains, and how it is checked.
+    feeder: knows the model's features.
+    options: parts and checks of an export.
   """
 
   model_fn: spec.ModelFn
@@ -86,10 +86,10 @@ class SavedModelExport:
 
     `clock` returns the time in seconds since the epoch.
     """
-    # An error, before anything is compiled, if there is none.
+    # Without a checkpoint this raises before anything compiles.
     chosen = files.shown(self.values.source(checkpoint_path))
     setting_types.check(assets_extra, setting_types.Assets | None, "assets_extra")
-    self.prepare()  # the other process imports TensorFlow while this one traces
+    self.prepare()  # The other process imports TensorFlow while this one traces.
     checked = ", and running the export in another process to check it" * self.options.verify
     logging.info("Exporting %s%s ...", chosen, checked)
     program = build(self.model_fn, self.params, self.config)
@@ -103,12 +103,12 @@ class SavedModelExport:
     return path
 
   def prepare(self) -> None:
-    """Starts the process that verifies exports, if they are verified; does not wait for it."""
+    """Starts the process that verifies exports, if the options ask for it; does not wait for it."""
     if self.options.verify:
       verification.prepare()
 
   def _about(self, source, step):
-    """Says in octet.json where the values come from."""
+    """Adds the origin of the values to octet.json."""
     about = {"metrics": {}, "report": None, "training": {}}
     if self.values.is_own(source):
       about = {
@@ -128,7 +128,7 @@ class SavedModelExport:
 def build(
   model_fn: spec.ModelFn, params: Mapping[str, Any], config: run_config.RunConfig
 ) -> step_lib.Program:
-  """Returns the model anew, for one CPU and in float32. It has no variables yet."""
+  """Returns the model anew, for one CPU and in float32. The model has no variables yet."""
   return step_lib.Program(
     model_fn,
     strategy=tf.distribute.get_strategy(),
@@ -140,18 +140,18 @@ def build(
 
 @dataclasses.dataclass(frozen=True)
 class TracedModel:
-  """A model that was traced for an export.
+  """A model traced for an export.
 
   Attributes:
     program: has the variables.
-    inputs: what the model's own signatures take.
+    inputs: the inputs of the model's own signatures.
     predict: tf.function of the features that returns the outputs, name of a signature → outputs.
     own: names of the model's own signatures.
-    signatures: name → the traced signature, also of those beside the model's own.
+    signatures: name → the traced signature, of the model's own and of the others.
     methods: see `signatures.mark_methods`.
-    preprocessing: makes features of what users have; None if a receiver function does.
+    preprocessing: makes features from the user's data; None if a receiver function does.
     tables: the look-up tables that the signatures use.
-    options: what the export contains, and how it is checked.
+    options: parts and checks of the export.
   """
 
   program: step_lib.Program
@@ -170,7 +170,7 @@ class TracedModel:
     return [name for name in self.signatures if name not in self.own]
 
   def outputs(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Returns what the model gives for inputs by name, by names of signatures."""
+    """Returns the model's outputs for inputs by name, by names of signatures."""
     by_name = self.inputs.by_name
     tensors = {name: tf.constant(arrays[name], spec.dtype) for name, spec in by_name.items()}
     return self.predict(self.inputs.to_features(self.inputs.pack(tensors)))
@@ -182,10 +182,10 @@ def trace(
   serving_input_receiver_fn: Callable | None,
   export_options: options.ExportOptions,
 ) -> TracedModel:
-  """Traces the model and its signatures, which creates its variables.
+  """Traces the model and its signatures, and so creates its variables.
 
   Raises:
-    SettingError: neither the input_fns nor a serving_input_receiver_fn say what the model takes; or
+    SettingError: neither the input_fns nor a serving_input_receiver_fn tell the model's inputs; or
       a decoder does not fit the features.
     ModelFnError: the model has an operation of TPUs alone.
   """
@@ -214,7 +214,7 @@ def trace(
 
 def _trace_prediction(program, inputs):
   """Returns the tf.function of the features, the structure of its outputs, and their methods."""
-  found = []  # the EstimatorSpec is no tensor, so it leaves the trace through this list
+  found = []  # The EstimatorSpec is no tensor, so it leaves the trace through this list.
 
   def predict(features):
     predictions, traced = program.run_step(Kind.PREDICT, [(features,)])
@@ -240,13 +240,14 @@ def assign(
 
 @contextlib.contextmanager
 def _new_folder(base: str, clock: Callable[[], float]) -> Iterator[tuple[str, str]]:
-  """Yields where a SavedModel is written and verified, and the path at which it is published.
+  """Yields the path to write and verify a SavedModel at, and the path to publish it at.
 
-  It is beside the others on a disk. For another file system, such as gs://, it is on this machine's
-  disk: there a folder cannot be renamed, and the process that verifies it may have no access.
+  On a disk, the first is beside the second. For another file system, such as gs://, it is on this
+  machine's disk: there no process can rename a folder, and the verifying process may have no
+  access.
 
   Raises:
-    OutputError: the files cannot be written. No incomplete export remains.
+    OutputError: it cannot write the files. No incomplete export remains.
   """
   files.remove_litter(base)
   path = base
@@ -270,16 +271,17 @@ def write(
   """Writes the SavedModel, with the files beside it and the requests to warm up with.
 
   Returns:
-    Calls of the signatures, with what the model itself gives.
+    Calls of the signatures, with the model's own outputs.
   """
-  # tf.saved_model.save refuses a function whose variables and tables no attribute leads to.
+  # tf.saved_model.save refuses a function if no attribute leads to its variables and tables.
   module = tf.Module()
   if model.preprocessing is not None:
     module.decoders = dict(model.preprocessing.decoders)
     if model.preprocessing.raw is not None:
       module.preprocess = model.preprocessing.to_features
   module.tables = model.tables
-  # Local variables, such as counters, are in no checkpoint. They are served with initial values.
+  # Local variables, such as counters, are in no checkpoint. The export gives them their initial
+  # values.
   store = model.program.store
   module.model_variables = [*store.variables.values(), *store.local_variables()]
   tf.saved_model.save(module, folder, signatures=model.signatures)
@@ -326,7 +328,7 @@ def verify(
         ", ".join(sorted(loaded_only)),
       )
   if model.options.runtimes:
-    from trainer.outputs import runtimes  # imports TensorFlow Lite and others: only if needed
+    from trainer.outputs import runtimes  # This imports TensorFlow Lite and others: only if needed.
 
     default = next((call for call in calls if call.signature == "serving_default"), None)
     described["runtimes"] = runtimes.add(
@@ -337,7 +339,7 @@ def verify(
 
 
 def _sizes(model, folder):
-  """Returns what octet.json has under "sizes"."""
+  """Returns octet.json's "sizes"."""
   store = model.program.store
   counts = {
     name: each.shape.num_elements()
@@ -364,7 +366,7 @@ def publish(folder: str, path: str) -> None:
   if not storage.is_remote(path):
     storage.rename(folder, path)
     return
-  # What has no saved_model.pb is no SavedModel yet, so it comes last.
+  # A folder without saved_model.pb is no SavedModel yet, so this file comes last.
   names = [
     os.path.relpath(os.path.join(below, name), folder)
     for below, _, found in storage.walk(folder)
@@ -375,7 +377,7 @@ def publish(folder: str, path: str) -> None:
       target = os.path.join(path, name)
       storage.makedirs(os.path.dirname(target))
       storage.copy(os.path.join(folder, name), target, overwrite=True)
-  except BaseException:  # also KeyboardInterrupt, which would leave the half of a SavedModel
+  except BaseException:  # Also KeyboardInterrupt: it would leave half of a SavedModel.
     with contextlib.suppress(tf.errors.OpError, errors.StorageError):
       storage.rmtree(path)
     raise

@@ -1,10 +1,10 @@
-"""What a SavedModel takes: the features of an input_fn, or what a receiver function receives.
+"""A SavedModel's inputs: the features of an input_fn, or the tensors of a receiver function.
 
     inputs = of_dataset("eval", dataset)             # {"image": float32 [None, 28, 28, 1]}
     inputs = of_receiver(serving_input_receiver_fn)  # what its placeholders take
 
-A feature has the name by which the model_fn takes it: "image" for features["image"], "pair_0" for
-features["pair"][0], "features" where there is one tensor.
+A feature has its name in the model_fn: "image" for features["image"], "pair_0" for
+features["pair"][0], "features" for a single tensor.
 """
 
 import dataclasses
@@ -20,21 +20,21 @@ from trainer.inputs import decodable, elements
 
 v1 = tf.compat.v1
 
-# Function of a number that returns at most so many examples: (features by the names under which
-# they are served, labels or None).
+# Function of a number that returns at most so many examples: (features by their served names,
+# labels or None).
 Sample = Callable[[int], tuple[dict[str, np.ndarray], np.ndarray | None]]
 
 
 @dataclasses.dataclass(frozen=True)
 class ServedInputs:
-  """What a SavedModel takes.
+  """The inputs of a SavedModel.
 
   Attributes:
-    spec: nest of tf.TensorSpec, named as they are served, with None for the batch.
+    spec: nest of tf.TensorSpec with the served names, and None for the batch.
     feature_spec: nest of tf.TensorSpec: the features of the model_fn.
     to_features: function from tensors like `spec` to the features.
     decoders: feature → function that decodes it from bytes; {} for a receiver function.
-    raw: what users have in place of the features, or None.
+    raw: the user's data instead of the features, or None.
     sample: reads examples of the data; None for a receiver function.
   """
 
@@ -47,16 +47,16 @@ class ServedInputs:
 
   @property
   def are_features(self) -> bool:
-    """Whether the features themselves are taken, and no receiver function makes them."""
+    """Whether the inputs are the features themselves, without a receiver function."""
     return self.spec is self.feature_spec
 
   @property
   def by_name(self) -> dict[str, tf.TensorSpec]:
-    """The specs by the names under which they are served."""
+    """The specs by their served names."""
     return {leaf.name: leaf for leaf in tf.nest.flatten(self.spec)}
 
   def pack(self, by_name: Mapping[str, Any]) -> Any:
-    """Returns what is given by name in the structure of `spec`."""
+    """Returns tensors by name in the structure of `spec`."""
     return tf.nest.pack_sequence_as(self.spec, [by_name[name] for name in self.by_name])
 
 
@@ -66,9 +66,9 @@ def of_dataset(
   """Returns the features of a dataset.
 
   Args:
-    kind: that of the input_fn, see `Feeder.feature_dataset`.
+    kind: of the input_fn, see `Feeder.feature_dataset`.
     dataset: see `Feeder.feature_dataset`.
-    decoders: feature → decoder, in place of what the dataset is marked with.
+    decoders: feature → decoder, instead of the dataset's marks.
 
   Raises:
     SettingError: there is no dataset.
@@ -89,7 +89,7 @@ def of_dataset(
 
 
 def free_batch(feature_spec: Any) -> Any:
-  """Makes the batch axis of each spec unknown, and names it as it is served.
+  """Makes the batch axis of each spec unknown, and gives each its served name.
 
   Args:
     feature_spec: a nest of tf.TensorSpec.
@@ -105,12 +105,12 @@ def free_batch(feature_spec: Any) -> Any:
 
 
 def input_name(name: str) -> str:
-  """Returns what a signature calls an input: a name of letters, digits and underscores alone."""
+  """Returns a signature's name of an input: only letters, digits and underscores."""
   return re.sub(r"\W", "_", name)
 
 
 def _served_name(path):
-  """Returns the name under which a leaf is served.
+  """Returns the served name of a leaf.
 
   `image` for `features["image"]`, `pair_0` for `features["pair"][0]`, `features` for `features`.
   """
@@ -144,9 +144,9 @@ def of_receiver(serving_input_receiver_fn: Callable) -> ServedInputs:
 
   Args:
     serving_input_receiver_fn: makes placeholders and returns an object with `features` and
-      `receiver_tensors`, or a pair of these.
+      `receiver_tensors`, or a pair of both.
   """
-  made = []  # wrap_function returns flat tensors; the structure leaves `make` through this list
+  made = []  # wrap_function returns flat tensors; the structure leaves `make` through this list.
 
   def make():
     result = serving_input_receiver_fn()

@@ -4,13 +4,13 @@
                      {"image": string [n]}
     from_raw         takes what users have, such as the columns of a table or texts,
                      {"age": float64 [n], "job": string [n]}
-    from_examples    takes serialised tf.train.Examples, {"examples": string [n]}
-    classify         takes serialised tf.train.Examples, {"inputs": string [n]}, and returns
+    from_examples    takes serialized tf.train.Examples, {"examples": string [n]}
+    classify         takes serialized tf.train.Examples, {"inputs": string [n]}, and returns
                      {"classes": string [n, k], "scores": float [n, k]}, in the order of the
                      classes, as TensorFlow Serving's classify does
 
-Which of the first two there is, and what an Example has, says `outputs.preprocessing`. The features
-have the names under which they are served.
+`outputs.preprocessing` decides which of the first two there is, and what an Example has. The
+features have their served names.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,8 +23,8 @@ from trainer.outputs import served_inputs
 
 FROM_EXAMPLES = "from_examples"
 CLASSIFY = "classify"
-EXAMPLES = "examples"  # the name of from_examples's input
-CLASSIFY_INPUTS = "inputs"  # the name of classify's input; TensorFlow Serving requires it
+EXAMPLES = "examples"  # The name of from_examples's input.
+CLASSIFY_INPUTS = "inputs"  # The name of classify's input; TensorFlow Serving requires it.
 
 
 def of_model(
@@ -37,10 +37,10 @@ def of_model(
 
   Args:
     predict: tf.function of the features that returns the outputs.
-    outputs: the structure of what it returns: name of a signature → outputs.
-    inputs: what the signatures take.
+    outputs: the structure of its result: name of a signature → outputs.
+    inputs: the signatures' inputs.
     methods: signatures that TensorFlow Serving calls by another method than Predict, see
-      `mark_methods`. They take Examples under the name that the server gives them.
+      `mark_methods`. Such signatures take Examples under the server's name for them.
 
   Returns:
     Name → tf.function with one signature.
@@ -74,8 +74,8 @@ def beside_model(
   Args:
     predict: see `of_model`.
     outputs: see `of_model`.
-    inputs: what the model takes: the features themselves.
-    preprocessing: makes the features of what users have.
+    inputs: the model's inputs: the features themselves.
+    preprocessing: makes the features from the user's data.
     class_names: the names of the classes in order, or None.
     from_examples: whether to build the signatures that take Examples.
 
@@ -104,7 +104,7 @@ def beside_model(
 
 
 def main_output(names: Iterable[str]) -> str:
-  """Returns the name of the model's own signature that the others are built on."""
+  """Returns the name of the model's signature that the other signatures call."""
   names = list(names)
   return "serving_default" if "serving_default" in names else names[0]
 

@@ -1,8 +1,8 @@
 """Look-up tables of an exported model.
 
 A SavedModel holds a table only if an attribute of the saved object leads to it. A model_fn or a
-serving_input_receiver_fn keeps its tables in local variables, or in those of its module. So tables
-are remembered while functions are traced, and those that the functions use are found:
+serving_input_receiver_fn keeps its tables in local variables, or in variables of its module. So
+this module records tables during a trace, and finds the ones that the functions use:
 
     with tables.remembered() as made:
       ... trace functions ...
@@ -26,7 +26,7 @@ _made: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def remembered() -> Iterator[list[Any]]:
-  """Yields a list to which tables are added that are made inside a `with` block."""
+  """Yields a list that collects the tables made inside a `with` block."""
   made: list[Any] = []
   patches.install()
   with patches.set_context(_made, made):
@@ -38,8 +38,8 @@ def used_by(graphs: Iterable[Any], made: list[Any]) -> list[Any]:
 
   Args:
     graphs: the functions' graphs.
-    made: what was made while they were traced. Other tables are looked for among all objects of the
-      process.
+    made: the tables made during their trace. For other tables, the function searches all objects of
+      the process.
   """
   captured = [tensor for graph in graphs for tensor in graph.external_captures]
   handles = {
@@ -47,16 +47,15 @@ def used_by(graphs: Iterable[Any], made: list[Any]) -> list[Any]:
     for tensor in captured
     if tensor.dtype == tf.resource and not tensorflow_internals.is_variable_handle(tensor)
   }
-  if not handles:  # most models have no table, and a process has millions of objects
+  if not handles:  # Most models have no table, and a process has millions of objects.
     return []
   alive = {id(each): each for each in [*made, *gc.get_objects()] if _is_resource(each)}
   return [each for each in alive.values() if id(each.resource_handle) in handles]
 
 
 def _is_resource(value):
-  return issubclass(
-    type(value), tf.saved_model.experimental.TrackableResource
-  )  # isinstance would ask proxies for their class
+  # isinstance would ask proxies for their class.
+  return issubclass(type(value), tf.saved_model.experimental.TrackableResource)
 
 
 @patches.replaces(tf.saved_model.experimental.TrackableResource, "__init__")

@@ -1,11 +1,11 @@
-"""Compares an export with its model before the export is published.
+"""Compares an export with its model before the publication of the export.
 
-Another process, which cannot import Octet, loads the SavedModel and runs each signature on a real
-batch. Its outputs must equal those of the model in this process: probabilities up to 1e-5, other
-floats up to 1e-5 of the largest value, anything else exactly.
+Another process without Octet loads the SavedModel and runs each signature on a real batch. Its
+outputs must equal the model's outputs in this process: probabilities up to 1e-5, other floats up to
+1e-5 of the largest value, anything else exactly.
 
-That process imports TensorFlow while this one still builds the graph, which hides the seconds that
-it takes. Afterwards it waits for further exports. It ends with this process, or after ten minutes
+That process imports TensorFlow while this one still builds the graph, so the import costs no time.
+Afterwards it waits for further exports. The process ends with this one, or after ten minutes
 without a request.
 """
 
@@ -49,8 +49,8 @@ class Check:
 class _Worker:
   """The process that runs exports, see `check_saved_model`.
 
-  `processes.ask` is no way to it. The process answers many requests, since it takes seconds to
-  import TensorFlow; and it must not import Octet, so that it is no program of `processes.answer`.
+  `processes.ask` does not fit. The process answers many requests, since it takes seconds to import
+  TensorFlow; and it must not import Octet, as a program of `processes.answer` does.
   """
 
   def __init__(self):
@@ -84,9 +84,10 @@ class _Worker:
     except TimeoutError:
       self.end()
       return f"no answer for {_ANSWER_SECS:.0f} s"
-    except OSError:  # the process ended
+    except OSError:  # The process ended.
       answers = None
-    except BaseException:  # KeyboardInterrupt: the next request must not get the answer to this one
+    except BaseException:
+      # KeyboardInterrupt: the next request must not get the answer to this one.
       self.end()
       raise
     if answers:
@@ -128,14 +129,14 @@ def verify(saved_model: str, checks: Sequence[Check]) -> dict[str, dict[str, flo
 
   Args:
     saved_model: the SavedModel's folder.
-    checks: the calls. With none, the SavedModel is only loaded.
+    checks: the calls. Without calls, the process only loads the SavedModel.
 
   Returns:
     Signature → {output: largest difference}.
 
   Raises:
-    ExportError: an output differs (the message says which and by how much), or the SavedModel
-      cannot be loaded or run.
+    ExportError: an output differs (the message names it and the difference), or the SavedModel does
+      not load or run.
   """
   prepare()
   with tempfile.TemporaryDirectory() as folder:
@@ -149,7 +150,7 @@ def verify(saved_model: str, checks: Sequence[Check]) -> dict[str, dict[str, flo
       np.savez(call["inputs"], **check_saved_model.pack(check.inputs))
       calls.append(call)
     path = saved_model if "://" in saved_model else os.path.abspath(saved_model)
-    assert _worker is not None  # `prepare` has started it
+    assert _worker is not None  # `prepare` has started the process.
     with _lock, files.plain_path(path) as plain:
       failed = _worker.ask({"saved_model": plain, "calls": calls})
     if failed:
@@ -175,7 +176,7 @@ def compare(
   Args:
     expected: the model's outputs, name → array.
     found: the outputs to check, name → array.
-    what: what computed them, for messages.
+    what: the source of the outputs, for messages.
     tolerance: the largest allowed difference of probabilities and, as a share of the largest value,
       of other floats.
 

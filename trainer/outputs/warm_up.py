@@ -1,12 +1,12 @@
 """Writes and reads the requests that TensorFlow Serving runs when it loads a SavedModel.
 
-With them the first user waits no longer than the second one.
+With them the first user waits no longer than the second.
 
     <SavedModel>/assets.extra/tf_serving_warmup_requests     TFRecords of PredictionLog messages
 
 The package tensorflow-serving-api defines these messages, but it would install another TensorFlow.
-So this module writes and reads three of them itself, field by field, in the wire format of Protocol
-Buffers. Source: tensorflow_serving/apis/{prediction_log,predict,model}.proto.
+So this module writes and reads three of its messages itself, field by field, in the wire format of
+Protocol Buffers. Source: tensorflow_serving/apis/{prediction_log,predict,model}.proto.
 """
 
 import os
@@ -21,7 +21,7 @@ from trainer.io import storage
 from trainer.outputs import verification
 
 NAME = "tf_serving_warmup_requests"
-MOST = 1000  # most requests that TensorFlow Serving accepts
+MOST = 1000  # Most requests that TensorFlow Serving accepts.
 
 # Field numbers.
 _LOG_PREDICT = 6  # PredictionLog.predict_log
@@ -31,18 +31,18 @@ _REQUEST_INPUTS = 2  # PredictRequest.inputs, a map: messages of a key and a val
 _MAP_KEY, _MAP_VALUE = 1, 2
 _MODEL_NAME, _MODEL_SIGNATURE = 1, 3  # ModelSpec.name and signature_name
 
-_BYTES = 2  # the wire type of strings, bytes and messages
+_BYTES = 2  # The wire type of strings, bytes and messages.
 
 
 def prediction_log(signature: str, inputs: Mapping[str, np.ndarray]) -> bytes:
-  """Serialises a predict request as a PredictionLog.
+  """Serializes a predict request as a PredictionLog.
 
   Args:
     signature: the signature's name.
     inputs: name of an input → array.
 
   Returns:
-    The serialised PredictionLog.
+    The serialized PredictionLog.
   """
   # The server ignores the model's name in a warm-up.
   spec = _field(_MODEL_NAME, b"model") + _field(_MODEL_SIGNATURE, signature.encode())
@@ -61,8 +61,8 @@ def write(
 
   Args:
     saved_model: its folder.
-    checks: the calls, whose examples are repeated or cut to a batch size.
-    batch_sizes: the sizes; the first `MOST` requests are written.
+    checks: the calls; the function repeats or cuts their examples to a batch size.
+    batch_sizes: the sizes; at most `MOST` requests.
   """
   logs = [
     prediction_log(
@@ -80,7 +80,7 @@ def write(
 
 
 def _resized(array, size):
-  """Repeats or cuts the rows of an array to a number of them."""
+  """Repeats or cuts the rows of an array to the given number."""
   return np.take(array, np.arange(size), axis=0, mode="wrap")
 
 
@@ -106,7 +106,7 @@ def read(saved_model: str) -> list[tuple[str, dict[str, np.ndarray]]]:
     return []
   try:
     return [_parsed(log) for log in tf.data.TFRecordDataset(path).as_numpy_iterator()]
-  except Exception as error:  # parsers raise errors of many kinds
+  except Exception as error:  # Parsers raise errors of many kinds.
     raise errors.InputError(f"{path} is damaged ({error}): export again.") from error
 
 

@@ -1,4 +1,4 @@
-"""Reads what a configuration binds to `run`, without running it."""
+"""Reads a configuration's bindings of `run`, without running it."""
 
 import dataclasses
 import inspect
@@ -14,13 +14,13 @@ from trainer.settings.kinds import Kind
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-  """The experiment that is compiled.
+  """The experiment to compile.
 
   Attributes:
     model_fn: the user's function.
-    input_fns: kind → input_fn, of the kinds that have one.
+    input_fns: kind → input_fn, of the kinds with one.
     params: the params of model_fn and input_fns.
-    sizes: the batch sizes. A global size is divided by the replicas of each topology.
+    sizes: the batch sizes. Each topology divides a global size by its number of replicas.
     config: the RunConfig.
   """
 
@@ -31,14 +31,14 @@ class Experiment:
   config: run_config.RunConfig
 
   def kinds(self) -> list[Kind]:
-    """Returns the kinds that have an input_fn and a batch size."""
+    """Returns the kinds with an input_fn and a batch size."""
     return [kind for kind in self.sizes.kinds() if kind in self.input_fns]
 
   def per_core(self, kind: Kind, replicas: int) -> int:
     """Returns the per-core batch size of a kind.
 
     Raises:
-      SettingError: no size was given, or the global size is not divisible by the replicas.
+      SettingError: there is no size, or the global size is not divisible by the replicas.
     """
     self.sizes.check(replicas)
     return self.sizes.resolve(kind, replicas).per_core
@@ -59,7 +59,7 @@ def asked_by_gin() -> experiment.Experiment:
 
 
 def from_gin(precision: str = "float32") -> Experiment:
-  """Returns what is compiled of the run that the loaded configuration describes.
+  """Returns the experiment that the loaded configuration describes.
 
   Raises:
     SettingError: the configuration has no model_fn.
@@ -68,7 +68,7 @@ def from_gin(precision: str = "float32") -> Experiment:
 
 
 def of_run(asked: experiment.Experiment, precision: str) -> Experiment:
-  """Returns what is compiled of a run."""
+  """Returns the experiment of a run."""
   return Experiment(
     model_fn=asked.model_fn,
     input_fns={kind: fn for kind, fn in asked.input_fns().items() if fn is not None},

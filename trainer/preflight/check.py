@@ -1,7 +1,7 @@
 """Takes steps through the stages contract → trace → lower → compile → fit.
 
-Each stage is reported with its time when it passes. A step that fails at a stage does not reach the
-next one; the other steps go on.
+The check reports each stage with its time when it passes. A step that fails at a stage does not
+reach the next one; the other steps go on.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ STAGES = ("contract", "trace", "lower", "compile", "fit")
 
 @dataclasses.dataclass(frozen=True)
 class DeviceLoop:
-  """What the host does around a program.
+  """The host's part around a program.
 
   Attributes:
     steps_per_program: the steps, or groups of an evaluation or a prediction, that the program does
       before the host acts.
     stacked_input_bytes: of the program's input, for one core.
-    result_bytes: what the host reads from one core after such a program; of a training, after a
-      device loop, however many programs it has.
+    result_bytes: bytes that the host reads from one core after such a program; for a training,
+      after a device loop, however many programs it has.
   """
 
   steps_per_program: int
@@ -46,16 +46,16 @@ class DeviceLoop:
 class StepReport:
   """The results for one step on one topology.
 
-  Figures are for one core. Those of a stage that was not reached are None or empty.
+  Figures are for one core. Figures of stages that the step did not reach are None or empty.
 
   Attributes:
     kind: "train", "eval" or "predict".
-    topology: what the step is compiled for.
+    topology: to compile the step for.
     per_core: the per-core batch.
     seconds: stage → seconds, of the stages that passed.
     failed: the stage that failed, or "".
     problem: why it failed.
-    warnings: sentences about what is missing in the report.
+    warnings: sentences about gaps of the report.
     loop: the device loop around the program.
     compiled: the compiler's figures, if the step fits.
     out_of_memory: the compiler's figures, if it does not fit.
@@ -86,7 +86,7 @@ class StepReport:
 
   @property
   def listing(self) -> memory.Listing:
-    """The compiler's output about the program; empty if the step was not compiled."""
+    """The compiler's output about the program; empty if the step did not compile."""
     result = self.compiled or self.out_of_memory
     return result.listing if result else memory.Listing()
 
@@ -96,14 +96,14 @@ class Check:
   """Takes the steps of an experiment through the stages.
 
   Attributes:
-    experiment: the experiment that is compiled.
+    experiment: the experiment to compile.
     timeout_seconds: the limit for each compilation.
     search_batch: when to search for the largest batch that fits: "never", "auto" (if the step does
       not fit) or "always".
     search_compiles: the most compilations in a search.
     kept: a folder that gets the compiled programs of the steps, for runs to find; "" for none.
     tell: called with (StepReport, stage, seconds) after each stage; seconds is None if the stage
-      failed. In a search it is called with (StepReport, "search", batch).
+      failed. A search calls it with (StepReport, "search", batch).
   """
 
   experiment: bindings.Experiment
@@ -112,8 +112,8 @@ class Check:
   search_compiles: int = 12
   kept: str = ""
   tell: Callable = lambda report, stage, value: None
-  # By kind of device and number of replicas, and by kind too: a program does not depend on more of
-  # the topology.
+  # By kind of device, number of replicas and kind of step: a program depends on nothing else of the
+  # topology.
   _steps: dict[tuple, steps_lib.Steps] = dataclasses.field(default_factory=dict, init=False)
   _lowered: dict[tuple, "_Lowered"] = dataclasses.field(default_factory=dict, init=False)
 
@@ -122,7 +122,7 @@ class Check:
 
     Args:
       kind: "train", "eval" or "predict".
-      topology: what to compile for.
+      topology: to compile for.
 
     Raises:
       SettingError: the experiment has no such step.
@@ -194,7 +194,7 @@ class Check:
     """Completes the report from the compiler's result, and searches for a batch if asked to."""
     compiles = isinstance(result, compiler.Compiled)
     report.compiled, report.out_of_memory = (result, None) if compiles else (None, result)
-    if report.topology.kind != "tpu":  # whose memory and time tell nothing of a TPU's
+    if report.topology.kind != "tpu":  # Its memory and time say nothing about a TPU's.
       return
     limit, next_input = report.topology.memory_bytes, lowered.loop.stacked_input_bytes
     fits, needed = _fit(result, next_input, limit)
@@ -242,8 +242,8 @@ class Check:
     return search.largest_batch(compile_at, report.per_core, needed, limit, self.search_compiles)
 
   def _rematerialized(self, report, lowered, needed, limit):
-    """Compiles the step with keras.RematScope around the model_fn; returns what to say of it."""
-    if not hasattr(keras, "RematScope"):  # before Keras 3.9
+    """Compiles the step with keras.RematScope around the model_fn; returns a sentence about it."""
+    if not hasattr(keras, "RematScope"):  # Before Keras 3.9.
       return ""
     model_fn = self.experiment.model_fn
 
@@ -287,7 +287,7 @@ class _Lowered:
 
 
 class _Stopped(Exception):
-  """A stage failed. The report says which and why."""
+  """A stage failed. The report has the stage and the reason."""
 
 
 def _loop(traced, config):
@@ -331,7 +331,7 @@ def _too_large(report, lowered):
 
 
 def _shortage(report, next_input):
-  """Says how much memory is there and how much is needed."""
+  """Says how much memory the device has and how much the step needs."""
   size, oom = formatting.memory_size, report.out_of_memory
   if oom is None:
     return (
@@ -349,7 +349,7 @@ def _shortage(report, next_input):
 def _place(graph, op_name):
   """Returns "file:line" of the user's program that made an op of the compiled program; or ""."""
   # The compiler appends parts to the names of TensorFlow's ops, and puts the names of the loops
-  # around an op before them: the longest part that is a name counts.
+  # around an op before them: so the longest part that is a known name wins.
   made: dict = {}
   for operation in graph_operations.walk(graph):
     made.setdefault(operation.name, operation)

@@ -1,11 +1,11 @@
-"""Runs XLA's compiler in a process of its own: reads a program, writes figures of what it became.
+"""Runs XLA's compiler in a process of its own: reads a program, writes the compiler's figures.
 
 `compiler.compile_program` starts it by `processes.ask`. The request names the folder "program" of a
-`saved_program`; the folder "dump", into which the compiler itself writes the program and its
-buffers; and the folder "kept" of compiled forms, or "", with what its form is found by.
+`saved_program`; the folder "dump", where the compiler itself writes the program and its buffers;
+and the folder "kept" of compiled forms, or "", with the key of the form.
 
-The TPU's compiler may abort its process, so it does not run in the caller's. TensorFlow is not
-imported here.
+The TPU's compiler may abort its process, so it does not run in the caller's. This process does not
+import TensorFlow.
 """
 
 import importlib.metadata

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 _ENVIRONMENT = {
-  # Otherwise libtpu's lock file lets only one process of this machine load libtpu. The file must
-  # never be deleted.
+  # Otherwise libtpu's lock file lets only one process of this machine load libtpu. Do not delete
+  # the file.
   "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
   "JAX_PLATFORMS": "cpu",
-  "TPU_SKIP_MDS_QUERY": "1",  # this machine has no metadata server
-  "TPU_ACCELERATOR_TYPE": "v3-8",  # any value; this one and the next only silence a warning each
+  "TPU_SKIP_MDS_QUERY": "1",  # This machine has no metadata server.
+  "TPU_ACCELERATOR_TYPE": "v3-8",  # Any value; this one and the next only silence a warning each.
   "TPU_WORKER_HOSTNAMES": "localhost",
 }
 
@@ -36,7 +36,7 @@ class CompileError(errors.OctetError, RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-  """The compiler's figures of a program that fits; all of them are for one core.
+  """The compiler's figures of a program that fits, for one core.
 
   Attributes:
     device_kind: the compiler's name for the device.
@@ -51,7 +51,7 @@ class Compiled:
     bytes_accessed: of one step.
     optimal_seconds: time of a step by the compiler's cost model, uncorrected (see
       `trainer.preflight.estimates`), or None.
-    kept_bytes: of the compiled form, where it was kept; else None.
+    kept_bytes: of the kept compiled form; otherwise None.
     versions: package → version.
     listing: the compiler's output.
   """
@@ -92,10 +92,10 @@ class OutOfMemory:
 
 
 def require_extra(topologies: Iterable["topology_lib.Topology"]) -> None:
-  """Checks that what compiles for these topologies is installed.
+  """Checks that the compiler for these topologies is installed.
 
   Raises:
-    VersionError: it is not, or of a version that was not tried.
+    VersionError: it is missing, or of an untested version.
   """
   for platform in sorted({topology.chip.platform for topology in topologies}):
     try:
@@ -120,15 +120,15 @@ def compile_program(
   Args:
     source: of the program.
     topology: a replica of the program runs on each of its cores.
-    timeout_seconds: after this time the compiler is killed.
+    timeout_seconds: kills the compiler after this time.
     kept: a folder that gets the compiled form, see `trainer.pjrt.compiled_forms`; "" for none.
 
   Returns:
-    The figures of the program, which fits or does not.
+    The figures of the program, whether it fits or not.
 
   Raises:
     CompileError: the compiler refused the program, died, or took too long.
-    OutputError: the compiled form cannot be written.
+    OutputError: it cannot write the compiled form.
   """
   with tempfile.TemporaryDirectory(prefix="preflight") as folder:
     path = {name: os.path.join(folder, name) for name in ("program", "dump", "log")}
@@ -181,8 +181,8 @@ def _listing(folder):
 
 def _out_of_memory(answer, listing, memory_bytes):
   message = answer["error"]
-  # libtpu 0.0.30 says this of a single array; the size that it compares with is the chip's, which a
-  # program may not use all of.
+  # libtpu 0.0.30 says this of a single array. It compares with the chip's memory, and a program may
+  # not use all of that.
   if array := re.search(r"Allocation \(size=(\d+)\) would exceed memory", message):
     return OutOfMemory(int(array[1]), memory_bytes, message, answer["versions"], listing)
   size = r"([\d.]+)([KMGT]?)"
@@ -197,7 +197,7 @@ def _out_of_memory(answer, listing, memory_bytes):
     for number, unit in re.findall(size, (plain or narrow)[0])
     if number != "."
   )
-  if over:  # the other two figures are rounded and may be equal
+  if over:  # The other two figures are rounded, so their difference may be 0.
     needed = available + over[0]
   return OutOfMemory(needed, available, message, answer["versions"], listing)
 

@@ -1,14 +1,14 @@
-"""Estimates of time and cost from what the compiler counted.
+"""Estimates of time and cost from the compiler's counts.
 
-Nothing here was measured on a TPU, and none of it is a prediction.
+They rest on no measurement on a TPU, and predict nothing.
 
-Two estimates, between which a range is given:
+A range has two estimates as its ends:
 
 - the roofline: the greater of FLOPs over the published peak and of bytes over the published
   bandwidth (S. Williams et al., "Roofline", 2009). No program is faster.
-- the compiler's cost model, `optimal_seconds`. As libtpu 0.0.51 gives it, each custom call of the
-  main computation counts as minus one second; their number is added back. That is inferred from
-  programs with a known number of them, and documented nowhere.
+- the compiler's cost model, `optimal_seconds`. In libtpu 0.0.51, each custom call of the main
+  computation counts as minus one second; this module adds their number back. Programs with a known
+  number of custom calls show this; no document says it.
 
 Neither knows of input pipelines, of the host, or of waiting for the other cores.
 """
@@ -27,8 +27,8 @@ class StepTime:
 
   Attributes:
     roofline: see the module.
-    cost_model: see the module; None where the compiler's figure is too coarse or makes no sense.
-    bound: "compute" or "memory", whichever the roofline says limits.
+    cost_model: see the module; None if the compiler's figure is too coarse or makes no sense.
+    bound: "compute" or "memory", the limit in the roofline.
   """
 
   roofline: float
@@ -56,7 +56,7 @@ def step_time(compiled: compiler.Compiled, topology: topology_lib.Topology) -> S
   if compiled.optimal_seconds is not None:
     calls = hlo.custom_calls(compiled.listing.hlo)
     corrected = compiled.optimal_seconds + calls
-    # The figure has 24 bits, of which the custom calls take the upper ones.
+    # The figure has 24 bits, and custom calls take the upper ones.
     cost_model = corrected if calls * 2**-20 < corrected < 1000 * max(compute, memory) else None
   return StepTime(max(compute, memory), cost_model, "compute" if compute >= memory else "memory")
 

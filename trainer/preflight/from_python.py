@@ -27,24 +27,24 @@ def check_steps(
   timeout_seconds: float = 900.0,
   save: str = "",
 ) -> list[check.StepReport]:
-  """Compiles the steps of a model_fn for TPUs: those that have an input_fn and a batch size.
+  """Compiles the steps of a model_fn for TPUs: all steps with an input_fn and a batch size.
 
   Args:
-    model_fn: see `trainer.spec`, or what `trainer.model_fn_from_keras` makes.
+    model_fn: see `trainer.spec`, or the result of `trainer.model_fn_from_keras`.
     *topologies: "v3-8", "v5e-8", ..., or "xla:8"; none for "v3-8".
     train_input_fn: the input_fn of the training.
-    eval_input_fn: that of evaluations.
-    predict_input_fn: that of predictions; default: eval_input_fn.
-    params: dict for all of them.
+    eval_input_fn: the input_fn of evaluations.
+    predict_input_fn: the input_fn of predictions; default: eval_input_fn.
+    params: dict for the model_fn and all input_fns.
     train_batch_size: examples in a training step of all cores together.
     eval_batch_size: the same of an evaluation step.
-    predict_batch_size: the same of a prediction step; default: that of evaluation.
-    train_per_core_batch_size: of one core, in place of train_batch_size.
-    eval_per_core_batch_size: of one core, in place of eval_batch_size.
-    predict_per_core_batch_size: of one core, in place of predict_batch_size.
+    predict_batch_size: the same of a prediction step; default: eval_batch_size.
+    train_per_core_batch_size: of one core, instead of train_batch_size.
+    eval_per_core_batch_size: of one core, instead of eval_batch_size.
+    predict_per_core_batch_size: of one core, instead of predict_batch_size.
     precision: "float32" or "bfloat16".
     train_steps: the length of the training, for schedules of the learning rate.
-    search: "auto" searches for a batch that fits where the step does not, "always", "never".
+    search: "auto" searches for a batch that fits if the step does not, "always", "never".
     timeout_seconds: for each compilation.
     save: a folder that gets the compiled programs, for runs to find; "" for none.
 
@@ -52,7 +52,7 @@ def check_steps(
     A report for each topology and step. `trainer.preflight.text` writes one as text.
 
   Raises:
-    SettingError: an argument is wrong, or the extra [preflight] is not installed.
+    SettingError: an argument is wrong, or the extra [preflight] is missing.
   """
   found = [topology_lib.find(name) for name in topologies or ["v3-8"]]
   compiler.require_extra(found)

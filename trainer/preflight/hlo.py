@@ -29,7 +29,7 @@ class AllReduces:
 
   @property
   def bytes(self) -> int:
-    """Bytes of all of them together."""
+    """Bytes of all all-reduces together."""
     return sum(self.sizes)
 
 
@@ -45,7 +45,7 @@ def all_reduces(hlo: str) -> AllReduces:
     )
     if group := re.search(r"replica_groups=\{\{([\d,]+)\}", rest):
       replicas = max(replicas, group[1].count(",") + 1)
-    elif group := re.search(r"replica_groups=\[\d+,(\d+)\]", rest):  # the short form
+    elif group := re.search(r"replica_groups=\[\d+,(\d+)\]", rest):  # The short form.
       replicas = max(replicas, int(group[1]))
   return AllReduces(tuple(sizes), replicas)
 

@@ -1,4 +1,4 @@
-"""Compiles an experiment for TPUs without a TPU: does it compile, does it fit, what is wasted.
+"""Compiles an experiment for TPUs without a TPU: does it compile, does it fit, what does it waste?
 
     python -m trainer.preflight --gin_file=gin_configs/cifar10_cnn.gin --topology=v3-8
 
@@ -72,10 +72,10 @@ def main(argv: list[str]) -> None:
 
   Raises:
     SettingError: a flag or the configuration is wrong.
-    OutputError: a report cannot be written.
+    OutputError: it cannot write a report.
   """
   del argv
-  # 1. Wrong flags are reported before TensorFlow is imported, which takes seconds.
+  # 1. Report wrong flags before TensorFlow's import, which takes seconds.
   if not gin_flags.GIN_FILE.value:
     raise errors.SettingError(
       "No --gin_file. Try: python -m trainer.preflight "

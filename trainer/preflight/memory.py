@@ -1,4 +1,4 @@
-"""Finds the large buffers of a compiled program, and those that are mostly padding.
+"""Finds the large buffers of a compiled program, and the buffers with much padding.
 
 A TPU stores the two innermost axes of an array in tiles of 8 × 128 (16-bit values: two such rows)
 and pads both axes to whole tiles. The compiler chooses the order of the axes. Its list of buffers
@@ -16,7 +16,7 @@ from trainer.cli import formatting
 _BYTES = {"pred": 1, "s4": 1, "u4": 1, "bf16": 2, "f16": 2, "c64": 8, "c128": 16}
 
 _ALLOCATION = re.compile(r"^allocation (\d+): size (\d+)(.*)$")
-# Only values in memory space 0, the HBM, match. Tuples, which are tables of addresses, do not.
+# Only values in memory space 0, the HBM, match. Tuples (tables of addresses) do not.
 _VALUE = re.compile(
   r"^ value: <\d+ ([^ {]+)(?:\{[\d,]*\})? @0> \(size=(\d+),offset=(\d+)\): "
   r"(\w+)\[([\d,]*)\](?:\{([\d,]*)[^}]*\})?$"
@@ -78,7 +78,7 @@ class Buffer:
     return f"{formatting.memory_size(self.size)}{count}  {self}  {self.op}"
 
   def padded_axis(self) -> tuple[int, int, int] | None:
-    """Finds which of the two innermost axes grows most by padding.
+    """Finds the innermost axis, of two, that grows most by padding.
 
     Returns:
       The axis, its size and its padded size; None if no axis grows.
@@ -88,8 +88,8 @@ class Buffer:
       if position < len(self.minor_to_major):
         axis = self.minor_to_major[position]
         padded = -(-self.shape[axis] // multiple) * multiple
-        # For few rows the compiler has narrower tiles. So the outer axis may be padded less than to
-        # a multiple of 8, which shows in the buffer's size.
+        # For few rows the compiler has narrower tiles. So the outer axis may have less padding than
+        # to a multiple of 8; the buffer's size shows it.
         if padded > self.shape[axis] and (
           position == 0 or self.size * 1.01 >= self.content * padded / self.shape[axis]
         ):
@@ -97,7 +97,7 @@ class Buffer:
     return max(candidates)[1:] if candidates else None
 
   def advice(self, per_core: int) -> str:
-    """Returns sentences on the padding and what to change; "" if there is little padding.
+    """Returns sentences on the padding and its remedy; "" if there is little padding.
 
     Args:
       per_core: the per-core batch.
@@ -146,10 +146,10 @@ def largest(
   limit: int = 8,
   key: Callable[[Buffer], float] = lambda buffer: buffer.size * buffer.count,
 ) -> list[Buffer]:
-  """Returns the largest buffers of a program; those of one kind and origin count together.
+  """Returns the largest buffers of a program; buffers of one kind and origin count together.
 
   Args:
-    listing: what the compiler wrote.
+    listing: the compiler's output.
     limit: the number of buffers.
     key: the size to compare by.
   """

@@ -10,7 +10,7 @@ def page(results: list[dict[str, Any]], title: str) -> str:
   """Returns the text of the page.
 
   Args:
-    results: what `report.as_dict` returns, one dict for each step.
+    results: from `report.as_dict`, one dict for each step.
     title: name of the experiment, such as its gin file; "" if it has none.
   """
   name = title or "an experiment"

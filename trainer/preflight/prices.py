@@ -1,4 +1,4 @@
-"""Prices of hardware, each with its source and day; those of TPUs in a table in gin.
+"""Prices of hardware, each with its source and day; TPU prices in a table in gin.
 
 import trainer.preflight.prices
 trainer.preflight.prices.table = {"v2-8": (4.50, "USD", "2018-10-08", "https://...")}
@@ -19,14 +19,14 @@ class Price:
   """A price.
 
   Attributes:
-    hardware: what it is for: a topology, or a part of the name of a device.
+    hardware: a topology, or a part of the name of a device.
     per_hour: of the whole device, with all its cores.
     currency: such as "USD".
-    date: the day on which the source had it, "YYYY-MM-DD"; "" if it is not known.
+    date: the day of the price at the source, "YYYY-MM-DD"; "" if unknown.
     source: such as a URL.
 
   Raises:
-    ValueError: one of them cannot be that of a price.
+    ValueError: a field is impossible for a price.
   """
 
   hardware: str

@@ -88,7 +88,7 @@ def as_dict(
 
 
 def _of_the_compiler(report):
-  """Returns what the compiler counted, whether the step fits or not."""
+  """Returns the compiler's counts, whether the step fits or not."""
   found: dict[str, Any] = {}
   if compiled := report.compiled:
     found = dict(vars(compiled), allocated_bytes=compiled.listing.allocated_bytes)
@@ -119,7 +119,7 @@ def _estimates(report, price, epoch_examples):
     batch = report.per_core * report.topology.replicas
     low, high = estimates.epoch_cost(time, batch, epoch_examples, price)
     cost = dict(vars(price), low=low, high=high, examples=epoch_examples)
-    del cost["hardware"]  # which is the topology
+    del cost["hardware"]  # The hardware is the topology, and the report has its name.
     found["estimated_epoch_cost"] = cost
   return found
 
@@ -128,7 +128,7 @@ def figures(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
   """Yields the name and the text of each figure of a step that compiled.
 
   Args:
-    result: what `as_dict` returns.
+    result: from `as_dict`.
   """
   if "flops" not in result:
     return

@@ -1,4 +1,4 @@
-"""How an experiment would scale over more cores: a table of estimates from what was compiled.
+"""How an experiment would scale over more cores: a table of estimates from compiled steps.
 
     for fixed, cases in scaling.experiments(experiment, topologies).items(): ...
     print(scaling.text(scaling.with_efficiency(rows)))
@@ -8,11 +8,11 @@ all-reduce of the gradients. Each chip sends and receives 2 · (n - 1) / n times
 that an all-reduce over n chips can do (R. Thakur et al., "Optimization of collective communication
 operations in MPICH", 2005). The range of an estimate has two ends:
 
-- low: the network is a torus whose links all work, and the all-reduce is hidden behind the step.
-- high: the network is a mesh, in which half of the bandwidth is lost at the edges, and the
-  all-reduce waits for the step.
+- low: the network is a torus with all links working, and the all-reduce hides behind the step.
+- high: the network is a mesh and loses half of its bandwidth at the edges, and the all-reduce waits
+  for the step.
 
-Latency, the input pipeline and stragglers are not in it. Nothing was run.
+The estimates leave out latency, the input pipeline and stragglers. They rest on no measurement.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ CAVEAT = (
   "v3-2048 (docs/validation.md)"
 )
 
-# Beyond this loss to the all-reduce, more cores of the same batch are advised against.
+# Beyond this loss to the all-reduce, the advice is against more cores with the same batch.
 _GOOD_EFFICIENCY = 0.8
 
 # In seconds. An all-reduce over a pod takes a hundred hops and more, each in the order of a
@@ -54,14 +54,14 @@ class Row:
   """An experiment on one topology.
 
   Attributes:
-    fixed: what is the same in all rows, PER_CORE or GLOBAL batch.
+    fixed: the batch that all rows share, PER_CORE or GLOBAL.
     topology: the topology.
     per_core: the per-core batch.
     all_reduce_bytes: of one step, as compiled.
-    groups_of: the cores that an all-reduce is over, as compiled.
+    groups_of: the number of cores in an all-reduce, as compiled.
     low: seconds of a step at least, by the estimate.
     high: seconds of a step at most, by the estimate.
-    efficiency: examples/s of a core, of those in the first row: (at least, at most).
+    efficiency: examples/s of a core, as a share of the first row's: (at least, at most).
     cost: of a million examples: (at least, at most, currency); None without a price.
     problem: why there are no figures, or "".
   """
@@ -91,10 +91,10 @@ class Row:
 def experiments(
   experiment: bindings.Experiment, topologies: Sequence[topology_lib.Topology]
 ) -> dict[str, list[tuple[topology_lib.Topology, bindings.Experiment | str]]]:
-  """Returns what to compile: (topology, experiment) by what is fixed.
+  """Returns the work for the compiler: (topology, experiment) by the fixed batch.
 
-  The batch is that of the configuration on the first topology. In place of an experiment stands the
-  reason where a global batch cannot be divided.
+  The batch is the configuration's on the first topology. If a global batch is not divisible, the
+  reason takes the place of the experiment.
 
   Args:
     experiment: the experiment.
@@ -133,7 +133,7 @@ def experiments(
 
 
 def row(fixed: str, report: "check.StepReport", price: prices.Price | None) -> Row:
-  """Returns the row of a training step that was compiled; its efficiency comes later.
+  """Returns the row of a compiled training step; its efficiency comes later.
 
   Args:
     fixed: PER_CORE or GLOBAL.
@@ -176,7 +176,7 @@ def all_reduce_seconds(size: int, topology: topology_lib.Topology) -> tuple[floa
 
 
 def with_efficiency(rows: Sequence[Row]) -> list[Row]:
-  """Returns the rows with their efficiency beside the first one that has figures."""
+  """Returns the rows with their efficiency relative to the first row with figures."""
   first = next((each for each in rows if not each.problem), None)
   if first is None:
     return list(rows)
@@ -195,7 +195,7 @@ def with_efficiency(rows: Sequence[Row]) -> list[Row]:
 def price_of(
   topology: topology_lib.Topology, table: Mapping[str, prices.Price]
 ) -> prices.Price | None:
-  """Returns the price of a topology: its own, or that of another size of the same chip by size."""
+  """Returns the price of a topology: its own, or scaled by size from the same chip."""
   if topology.name in table:
     return table[topology.name]
   for name, price in table.items():

@@ -9,9 +9,9 @@ class BatchSearch:
   """The result of a search.
 
   Attributes:
-    largest: the largest batch that was compiled and fits; None if none was found.
-    too_large: the smallest batch that was compiled and does not fit, or None.
-    tried: (batch, does it fit) of each batch that was compiled, in order.
+    largest: the largest compiled batch that fits; None without one.
+    too_large: the smallest compiled batch that does not fit, or None.
+    tried: (batch, does it fit) of each compiled batch, in order.
   """
 
   largest: int | None
@@ -35,7 +35,7 @@ def largest_batch(
 
   Args:
     compile_at: compiles the step at a per-core batch; returns (does it fit, the bytes it needs).
-    first: a batch that was compiled already.
+    first: a batch with a known result.
     first_needs: the bytes that this batch needs.
     limit_bytes: the memory of a core.
     max_compiles: the largest number of compilations.
@@ -65,7 +65,7 @@ def _next(fitting, too_large, needs, limit):
   guess = _on_the_line(needs, limit)
   if high is None:
     return max(_rounded(min(guess, 8 * low), step), _rounded(low, step) + step)
-  # After four compilations the line is not trusted any more, and the search bisects.
+  # After four compilations the search no longer trusts the line, and bisects.
   if guess <= low or guess >= high or len(needs) > 4:
     guess = (low + high) / 2
   candidate = _rounded(guess, step)
@@ -77,7 +77,7 @@ def _next(fitting, too_large, needs, limit):
 def _step(low, high):
   """Returns the step of the search: 1 up to a batch of 16, then 8, then about 1/64 of the batch.
 
-  It is a power of two.
+  The step is a power of two.
   """
   if low < 8 and high is not None and high <= 16:
     return 1
@@ -85,10 +85,10 @@ def _step(low, high):
 
 
 def _on_the_line(needs, limit):
-  """Returns the batch at which a line through two known points reaches the limit.
+  """Returns the batch where a line through two known points reaches the limit.
 
-  The two batches are those whose memory is nearest to the limit. If only one is known, the line
-  goes through it and the origin.
+  The two batches are the nearest to the limit by memory. With one known batch, the line goes
+  through it and the origin.
   """
   nearest = sorted(needs, key=lambda batch: abs(needs[batch] - limit))[:2]
   if len(nearest) == 1 or needs[nearest[0]] == needs[nearest[1]]:

@@ -54,11 +54,11 @@ class Steps:
     """Calls the input_fn of a kind and checks its dataset.
 
     Returns:
-      (element, groups): what one replica's step gets, a nest of tf.TensorSpec with static shapes;
-      and how many groups an evaluation or a prediction has, None if that is not known.
+      (element, groups): one replica's step gets element, a nest of tf.TensorSpec with static
+      shapes; an evaluation or a prediction has groups, None if unknown.
 
     Raises:
-      InputError: the input_fn fails, or its elements cannot be used on the device.
+      InputError: the input_fn fails, or its elements do not fit the device.
     """
     input_fn = self._input_fns[kind]
     try:
@@ -74,19 +74,19 @@ class Steps:
   def trace(
     self, kind: Kind, element: Any, groups: int | None = None
   ) -> traced_program.TracedProgram:
-    """Traces what the device runs in one program: many steps, or groups, where they may be one.
+    """Traces one program of the device: many steps or groups, if the program can hold them.
 
     Its variables have no values.
 
     Args:
       kind: the kind.
       element: the spec of one replica's batch.
-      groups: how many an evaluation or a prediction has, or None.
+      groups: the number in an evaluation or a prediction, or None.
 
     Raises:
       InputError: the input has a dtype that XLA devices do not have.
       ModelFnError: the model_fn raised.
-      SettingError: TPUConfig.steps_per_program cannot be had.
+      SettingError: TPUConfig.steps_per_program does not work here.
     """
     with tf.variable_creator_scope(abstract_variables.without_values):
       return traced_program.trace_longest(
@@ -98,10 +98,10 @@ class Steps:
     """Lowers a traced program.
 
     Returns:
-      What a run compiles; `lower` returns at once.
+      The program that a run compiles; `lower` returns at once.
 
     Raises:
-      LowerError: XLA cannot compile it, or it cannot be made a function without variables.
+      LowerError: XLA cannot compile it, or it does not work without variables.
     """
     replicas = self.program.strategy.num_replicas_in_sync
     source = xla_program.of(traced, self.program.store, replicas).source

@@ -1,4 +1,4 @@
-"""What a step can be compiled for: TPUs, by the names that Google Cloud gives them, and a CPU.
+"""Topologies to compile for: TPUs, by Google Cloud's names, and a CPU.
 
 topology.find("v3-8")     # one board
 topology.find("v3-2048")  # a whole pod
@@ -20,15 +20,15 @@ class Chip:
 
   Attributes:
     name: Google Cloud's name of the version.
-    cores: cores that run a replica each. Published figures are those of a chip.
-    memory_gib: memory of a core that a program may use, from the compiler's message for a program
-      that does not fit (libtpu 0.0.51).
+    cores: cores that run a replica each. Published figures are per chip.
+    memory_gib: memory of a core for programs, from the compiler's message for a program that does
+      not fit (libtpu 0.0.51).
     tflops: the published peak in bfloat16.
     gb_per_second: the published memory bandwidth (1 GB = 10^9 bytes).
     link_gb_per_second: the published bandwidth of all links to other chips together, in one
       direction.
     compiler_name: the TPU compiler's name of the version.
-    platform: that of PJRT's plug-in. Of a CPU, no other figure is known.
+    platform: of PJRT's plug-in. For a CPU, there is no other figure.
   """
 
   name: str
@@ -43,11 +43,11 @@ class Chip:
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-  """What steps can be compiled for: a board of TPUs, a slice of a pod, or the devices of a CPU.
+  """A target to compile for: a board of TPUs, a slice of a pod, or the devices of a CPU.
 
   Attributes:
     name: Google Cloud's name.
-    chip: what it has many of.
+    chip: the kind of its chips.
     shape: the number of chips along each axis of the network between them.
     options: further settings of the compiler's topology.
     chips_per_host: the chips that one machine drives.
@@ -61,7 +61,7 @@ class Topology:
 
   @property
   def kind(self) -> str:
-    """The kind of the device that has such cores, see `trainer.devices.device`."""
+    """The kind of the device with such cores, see `trainer.devices.device`."""
     return "tpu" if self.chip.platform == "tpu" else "xla"
 
   @property
@@ -81,7 +81,7 @@ class Topology:
 
   @property
   def replicas(self) -> int:
-    """The number of cores, each of which runs a replica."""
+    """The number of cores; each runs a replica."""
     return self.chips * self.chip.cores
 
   @property
@@ -96,18 +96,16 @@ class Topology:
 
   @property
   def bytes_per_second(self) -> float:
-    """One core's share of the memory bandwidth of its chip."""
+    """One core's share of its chip's memory bandwidth."""
     return self.chip.gb_per_second * 1e9 / self.chip.cores
 
 
 # Sources of the peaks: https://cloud.google.com/tpu/docs/v3, and the pages of v4, v5e, v5p and v6e;
 # for v2, N. Jouppi et al., "A domain-specific supercomputer for training deep neural networks"
-# (2020).
-#
-# Sources of the links: for v2 and v3 the same paper (4 links of 496 and of 656 Gbit/s); for v4 the
-# all-reduce bandwidth of a pod on its page (1.1 PB/s of 4,096 chips); for v5p its page (4,800
-# Gbit/s); for v5e and v6e their pages, half of "bidirectional bandwidth" (400 and 800 GB/s), which
-# is also their pod's all-reduce bandwidth (51.2 and 102.4 TB/s) over its 256 chips.
+# (2020). Sources of the links: for v2 and v3 the same paper (4 links of 496 and of 656 Gbit/s); for
+# v4 the all-reduce bandwidth of a pod on its page (1.1 PB/s of 4,096 chips); for v5p its page
+# (4,800 Gbit/s); for v5e and v6e their pages, half of "bidirectional bandwidth" (400 and 800 GB/s).
+# That is also their pod's all-reduce bandwidth (51.2 and 102.4 TB/s) over its 256 chips.
 _V2 = Chip("v2", 2, 7.48, 46, 700, 248, "v2")
 _V3 = Chip("v3", 2, 15.48, 123, 900, 328, "v3")
 _V4 = Chip("v4", 2, 15.25, 275, 1200, 268, "v4")

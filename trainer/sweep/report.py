@@ -279,9 +279,8 @@ class Report:
       path: the file, see `write_bindings`. The model_dir is beside it.
     """
     try:
-      words = shlex.split(_text(self.folder(sweep_dir, trial), "command.txt"))[
-        3:
-      ]  # python -m trainer.main
+      command = _text(self.folder(sweep_dir, trial), "command.txt")
+      words = shlex.split(command)[3:]  # without "python -m trainer.main"
     except FileNotFoundError:
       words = []
     except ValueError as error:

@@ -105,9 +105,8 @@ class Study:
       made = optuna.create_study(
         storage=storage, study_name=name, directions=settings.directions, load_if_exists=True
       )
-    except (
-      ValueError
-    ):  # The study exists with other directions; the check of the definition below reports them.
+    except ValueError:
+      # The study exists with other directions; the check of the definition below reports them.
       made = optuna.load_study(storage=storage, study_name=name)
     # JSON turns tuples into lists, so the comparison needs the same of the new definition.
     plain = json.loads(json.dumps(definition))

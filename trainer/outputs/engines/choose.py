@@ -29,12 +29,12 @@ SIGNATURE = "serving_default"
 
 @dataclasses.dataclass(frozen=True)
 class Requirements:
-  """What an engine needs, and what it promises.
+  """The needs and promises of an engine.
 
   Attributes:
-    file: that an export may have for it, below assets.extra: ExportOptions.runtimes.
-    tolerance: how far its outputs may be from TensorFlow's, see `verification.compare`; None: they
-      are not compared.
+    file: the engine's file in an export, below assets.extra: ExportOptions.runtimes.
+    tolerance: how far its outputs may be from TensorFlow's, see `verification.compare`; None: no
+      comparison.
     extra: installs the packages; "" if TensorFlow has all.
     package: runs the engine.
     converter: makes the file.
@@ -47,7 +47,7 @@ class Requirements:
   converter: str | None = None
 
   def missing(self, converts: bool) -> list[str]:
-    """Returns the packages that are not installed; with the converter where the file is made."""
+    """Returns the missing packages; the converter among them, if the engine converts the export."""
     wanted = [self.package, self.converter if converts else None]
     return [each for each in wanted if each and importlib.util.find_spec(each) is None]
 
@@ -60,7 +60,7 @@ REQUIREMENTS = {
   "tflite_int8": Requirements("model_int8.tflite", None),
 }
 _MEASURED = ("tensorflow", "onnx", "openvino", "openvino_parts")
-_LONGEST_SECS = 1.0  # of one call; a slower model is measured with fewer examples
+_LONGEST_SECS = 1.0  # Of one call; a slower model gets fewer examples.
 _CHECKED_EXAMPLES = 4
 
 
@@ -72,8 +72,7 @@ def check_name(name: str, precision: str = "float32") -> None:
     precision: the precision.
 
   Raises:
-    SettingError: there is no such engine, it lacks the precision, or its packages are not
-      installed.
+    SettingError: there is no such engine, it lacks the precision, or its packages are missing.
   """
   if name not in NAMES:
     raise errors.SettingError(f"--engine={name}: expected one of {', '.join(NAMES)}.")
@@ -115,14 +114,14 @@ def load(
       engine. A batch between two sizes runs in the engine of the smaller one.
     precision: OpenVINO's precision. The other engines compute in float32.
     threads: number of threads of a call; None for all CPUs of this process.
-    signature: the signature to run. Only "tensorflow" runs others than serving_default.
+    signature: the signature to run. Only "tensorflow" runs signatures other than serving_default.
     clock: returns the time in seconds.
 
   Returns:
-    The engine. Its outputs were compared with TensorFlow's.
+    The engine. The function has compared its outputs with TensorFlow's.
 
   Raises:
-    SettingError: the engine is not installed, or cannot run the export.
+    SettingError: the engine is missing, or cannot run the export.
     ExportError: its outputs differ from the SavedModel's.
     InputError: the folder is no SavedModel with this signature.
   """
@@ -164,7 +163,7 @@ def load_signature(
   with files.plain_path(saved_model) as plain:
     loaded = storage.retry("load the model", saved_model, lambda: tf.saved_model.load(plain))
   function = loaded.signatures[signature]
-  function.keeps_alive = loaded  # without `loaded`, its variables would be deleted
+  function.keeps_alive = loaded  # Without `loaded`, Python would delete its variables.
   return function
 
 
@@ -195,7 +194,7 @@ def _make_engine(name, saved_model, frozen, reference, precision, threads):
     found = made.predict_batch(features)
   except errors.OctetError:
     raise
-  except Exception as error:  # the engines' libraries raise errors of many kinds
+  except Exception as error:  # The engines' libraries raise errors of many kinds.
     line = (str(error).splitlines() or [""])[0]
     raise errors.SettingError(
       f"--engine={name} cannot run {saved_model}: {type(error).__name__}: {line}"
@@ -224,7 +223,7 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
   candidates = [reference]
   for name in _MEASURED[1:]:
     if missing := REQUIREMENTS[name].missing(converts=False):
-      if name == REQUIREMENTS[name].extra:  # said once for an extra
+      if name == REQUIREMENTS[name].extra:  # Once for an extra.
         logging.info(
           "%s is missing; `%s` brings an engine that may be faster.",
           missing[0],
@@ -254,6 +253,6 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
 
 
 def _most_examples(candidates, frozen, clock):
-  """Returns the largest batch size for which no measured call takes too long."""
+  """Returns the largest batch size with no measured call that takes too long."""
   seconds = measuring.measure(candidates, _random_features(frozen, 1), clock, at_least=0.0)
   return max(1, int(_LONGEST_SECS / max(*seconds.values(), 1e-9)))

@@ -8,8 +8,8 @@ import numpy as np
 
 from trainer.outputs.engines import engine
 
-_ROUNDS = 5  # the fewest rounds of a measurement
-_MEASURING_SECS = 1.0  # the shortest time of a measurement
+_ROUNDS = 5  # The fewest rounds of a measurement.
+_MEASURING_SECS = 1.0  # The shortest time of a measurement.
 _SHORT_SECS = 0.02
 
 
@@ -21,8 +21,8 @@ def measure(
 ) -> dict[str, float]:
   """Measures calls of each engine. The engines take turns, and the median counts.
 
-  The median and not the shortest time: where the machine has other work too, engines whose threads
-  wait for each other lose more than others, and will do so later.
+  The median and not the shortest time: on a busy machine, engines with threads that wait for each
+  other lose more than others, and will do so later.
 
   Args:
     candidates: the engines.
@@ -34,7 +34,7 @@ def measure(
   Returns:
     Name of an engine → seconds.
   """
-  for candidate in candidates:  # the first call compiles and fills caches
+  for candidate in candidates:  # The first call compiles and fills caches.
     candidate.predict_batch(features)
   seconds: dict[str, list[float]] = {candidate.name: [] for candidate in candidates}
   began, rounds = clock(), 0
@@ -42,8 +42,8 @@ def measure(
     for candidate in candidates:
       taken = seconds[candidate.name]
       if not taken or min(taken) < _SHORT_SECS:
-        # The threads of the engine before spin for some milliseconds after its call and slow down
-        # the next one, which does not count.
+        # After a call, the threads of the former engine spin for some milliseconds and slow down
+        # the next call. So that call does not count.
         candidate.predict_batch(features)
       start = clock()
       candidate.predict_batch(features)
@@ -53,7 +53,7 @@ def measure(
 
 
 class FastestEngine(engine.Engine):
-  """Runs each batch in the engine that is the fastest for its size.
+  """Runs each batch in the fastest engine for its size.
 
   Args:
     by_size: batch size → engine, in rising order.

@@ -19,12 +19,12 @@ def convert(frozen: freezing.Frozen) -> bytes:
     frozen: the signature.
 
   Returns:
-    A serialised ONNX model. Its inputs and outputs have the signature's names.
+    A serialized ONNX model. Its inputs and outputs have the signature's names.
   """
   import tf2onnx
 
   logging.getLogger("tf2onnx").setLevel(logging.ERROR)
-  logging.getLogger("tensorflow").addFilter(_is_ours)  # adding it again has no effect
+  logging.getLogger("tensorflow").addFilter(_is_ours)  # Adding it again has no effect.
   model, _ = tf2onnx.convert.from_graph_def(
     _without_erfc(frozen.graph_def),
     input_names=list(frozen.inputs.values()),
@@ -37,7 +37,7 @@ def convert(frozen: freezing.Frozen) -> bytes:
 
 
 def _without_erfc(graph_def):
-  """The graph with 1 - erf(x) for erfc(x) of Keras's gelu, which tf2onnx 1.17 does not know."""
+  """The graph with 1 - erf(x) for the erfc(x) of Keras's gelu; tf2onnx 1.17 does not know erfc."""
   written = tf.compat.v1.GraphDef()
   written.CopyFrom(graph_def)
   for node in [node for node in written.node if node.op == "Erfc"]:
@@ -67,7 +67,7 @@ def _rename(graph, tensors, names):
     wanted = names[tensor.name]
     if wanted == tensor.name:
       continue
-    if wanted in taken:  # a tensor inside of the graph has the name: rename that one
+    if wanted in taken:  # A tensor inside of the graph has the name: rename that tensor.
       _replace(graph, wanted, f"{wanted}/inside")
     _replace(graph, tensor.name, wanted)
     tensor.name = wanted
@@ -83,7 +83,7 @@ class OnnxEngine(engine.Engine):
   """Runs an ONNX model.
 
   Args:
-    model: the serialised model of `convert`.
+    model: the serialized model of `convert`.
     threads: number of threads of a call; None for all CPUs.
   """
 

@@ -1,4 +1,4 @@
-"""The engine OpenVINO, which reads the frozen graph itself. The extra [openvino] installs it."""
+"""The engine OpenVINO reads the frozen graph itself. The extra [openvino] installs it."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ _PRECISIONS = {"float32": "f32", "bfloat16": "bf16"}
 
 
 def _import():
-  """Imports openvino, and restores the root logger, whose handlers and level the import changes."""
+  """Imports openvino, and restores the root logger: the import changes its handlers and level."""
   root = logging.getLogger()
   handlers, level = list(root.handlers), root.level
   import openvino

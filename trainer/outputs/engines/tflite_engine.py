@@ -1,7 +1,7 @@
-"""The engine TensorFlow Lite, which is made for phones and small boards. It can compute in int8.
+"""The engine TensorFlow Lite is for phones and small boards. It can compute in int8.
 
-TensorFlow announces that tf.lite.Interpreter will leave it for the package ai-edge-litert. So that
-package runs the model where it is installed (the extra [litert]). TensorFlow still converts.
+TensorFlow announces that tf.lite.Interpreter will leave it for the package ai-edge-litert. So an
+installed ai-edge-litert (the extra [litert]) runs the model. TensorFlow still converts.
 """
 
 import contextlib
@@ -26,7 +26,8 @@ def convert(frozen: freezing.Frozen, sample: Callable | None = None) -> bytes:
   Args:
     frozen: the signature.
     sample: None for float32. For int8, a function that returns an iterator of examples: name →
-      feature [1, ...]. They show the range of every tensor. Inputs and outputs stay float32.
+      feature [1, ...]. The examples show the range of every tensor. Inputs and outputs stay
+      float32.
 
   Returns:
     The TFLite model.
@@ -55,7 +56,7 @@ def convert(frozen: freezing.Frozen, sample: Callable | None = None) -> bytes:
 
 @contextlib.contextmanager
 def _silence():
-  """Discards what the library writes to stderr. It writes to the descriptor, not to sys.stderr."""
+  """Discards the library's output to the descriptor of stderr; it does not use sys.stderr."""
   kept = os.dup(2)
   with open(os.devnull, "w") as nowhere:
     os.dup2(nowhere.fileno(), 2)
@@ -67,10 +68,10 @@ def _silence():
 
 
 def find_interpreter() -> Any:
-  """Returns the class Interpreter of ai-edge-litert where it is installed, else TensorFlow's.
+  """Returns the class Interpreter of an installed ai-edge-litert, otherwise TensorFlow's.
 
   Raises:
-    SettingError: this TensorFlow has none, and ai-edge-litert is not installed.
+    SettingError: this TensorFlow has none, and ai-edge-litert is missing.
   """
   if importlib.util.find_spec("ai_edge_litert") is not None:
     from ai_edge_litert import interpreter
