@@ -66,7 +66,7 @@ class EstimatorSpec:
     prediction_hooks: hooks that the model adds to a prediction.
     export_methods: dict of signature name → "classify" or "regress", for the export_outputs that
       TensorFlow Serving calls with these methods. If the serving_input_receiver_fn receives
-      serialized Examples (one string tensor), these signatures take them as "inputs".
+      serialised Examples (one string tensor), these signatures take them as "inputs".
 
   Raises:
     SettingError: the mode is unknown, eval_metrics or host_call do not fit their function, or

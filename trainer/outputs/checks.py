@@ -113,13 +113,13 @@ def _served(arrays):
 
 
 def serialise(example: Mapping[str, np.ndarray]) -> bytes:
-  """Serializes the features of one example as a tf.train.Example.
+  """Serialises the features of one example as a tf.train.Example.
 
   Args:
     example: feature → array, or bytes.
 
   Returns:
-    The serialized Example.
+    The serialised Example.
   """
   features = {}
   for name, value in example.items():

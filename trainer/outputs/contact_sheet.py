@@ -111,7 +111,7 @@ def to_pixels(image: np.ndarray) -> np.ndarray:
 
   Args:
     image: [height, width, 1 or 3]: uint8, or float in [0, 1]. Floats beyond it, such as
-      standardized images, are scaled to range from 0 to 1.
+      standardised images, are scaled to range from 0 to 1.
 
   Returns:
     float64 [height, width] or [height, width, 3] in [0, 1].

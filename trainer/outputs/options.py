@@ -28,7 +28,7 @@ class ExportOptions:
     class_names: the names of the classes in the order of their numbers; None for run.class_names.
     decoders: feature → function that decodes it from bytes, see `trainer.mark_decodable`. None for
       the input_fn's own marks of files, columns or texts; {} for signatures of the features alone.
-    from_examples: whether to add a signature that takes serialized tf.train.Examples.
+    from_examples: whether to add a signature that takes serialised tf.train.Examples.
     warm_up_batches: batch sizes of the requests that TensorFlow Serving runs before it serves; ()
       for none.
     runtimes: further runtimes that get files in the export: some of "onnx", "openvino", "tflite"

@@ -61,7 +61,7 @@ class Preprocessing:
     }
 
   def parse(self, serialised: tf.Tensor) -> Tensors:
-    """Parses serialized tf.train.Examples (string [n]) to the user's data."""
+    """Parses serialised tf.train.Examples (string [n]) to the user's data."""
     optional = self.raw.optional if self.raw else ()
     stored = {}
     for name, spec in self.spec.items():

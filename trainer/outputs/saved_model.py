@@ -7,7 +7,7 @@
     <export_dir_base>/<number>/MODEL_CARD.md
                                    the same for people, see `outputs.model_card`
 
-Other signatures take encoded images or serialized Examples, see `outputs.signatures`. Every
+Other signatures take encoded images or serialised Examples, see `outputs.signatures`. Every
 signature takes any number of examples.
 
 An export is `build` → `trace` → `assign` → `write` → `verify` → `publish`, from the top of this

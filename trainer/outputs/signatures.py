@@ -4,8 +4,8 @@
                      {"image": string [n]}
     from_raw         takes what users have, such as the columns of a table or texts,
                      {"age": float64 [n], "job": string [n]}
-    from_examples    takes serialized tf.train.Examples, {"examples": string [n]}
-    classify         takes serialized tf.train.Examples, {"inputs": string [n]}, and returns
+    from_examples    takes serialised tf.train.Examples, {"examples": string [n]}
+    classify         takes serialised tf.train.Examples, {"inputs": string [n]}, and returns
                      {"classes": string [n, k], "scores": float [n, k]}, in the order of the
                      classes, as TensorFlow Serving's classify does
 

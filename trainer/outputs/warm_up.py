@@ -35,14 +35,14 @@ _BYTES = 2  # The wire type of strings, bytes and messages.
 
 
 def prediction_log(signature: str, inputs: Mapping[str, np.ndarray]) -> bytes:
-  """Serializes a predict request as a PredictionLog.
+  """Serialises a predict request as a PredictionLog.
 
   Args:
     signature: the signature's name.
     inputs: name of an input → array.
 
   Returns:
-    The serialized PredictionLog.
+    The serialised PredictionLog.
   """
   # The server ignores the model's name in a warm-up.
   spec = _field(_MODEL_NAME, b"model") + _field(_MODEL_SIGNATURE, signature.encode())

@@ -22,7 +22,7 @@ context = jax_mlir.make_ir_context
 
 
 def stablehlo_of_hlo(hlo: bytes) -> bytes:
-  """Returns the StableHLO of a serialized HloModuleProto, as a portable artifact."""
+  """Returns the StableHLO of a serialised HloModuleProto, as a portable artifact."""
   with context():
     return portable_artifact(parse_hlo(hlo))
 
@@ -38,7 +38,7 @@ def portable_artifact(module: Any) -> bytes:
 
 
 def parse_hlo(hlo: bytes) -> Any:
-  """Returns the module of a serialized HloModuleProto. Call it in a `context`."""
+  """Returns the module of a serialised HloModuleProto. Call it in a `context`."""
   return _without_copies(ir.Module.parse(_jax.mlir.hlo_to_stablehlo(hlo)))
 
 

@@ -99,7 +99,7 @@ def functionalize_traced(
 
 
 def lower(functionalized: functionalize.Functionalized, names: Sequence[str]) -> bytes:
-  """Lowers a function without variables; returns a serialized HloModuleProto.
+  """Lowers a function without variables; returns a serialised HloModuleProto.
 
   Its arguments are the variables and then the function's arguments; its results are the next values
   of the assigned variables and then the function's results.

@@ -108,7 +108,7 @@ def _v1_scalar(original, name, tensor, collections=None, family=None):
   if not _is_intercepted.get():
     return original(name, tensor, collections, family)
   record(f"{family}/{name}" if family else name, tensor)
-  # A serialized summary without values, since a program may merge it and hand it to a host_call.
+  # A serialised summary without values, since a program may merge it and hand it to a host_call.
   return tf.constant(b"")
 
 

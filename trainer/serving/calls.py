@@ -128,7 +128,7 @@ def _of_examples(serialised, loaded):
   """Returns (signature, columns) of serialised Examples."""
   if not _are_bytes(serialised):
     raise errors.InputError(
-      f'{signatures.EXAMPLES!r} must be serialized tf.train.Examples. JSON has them as {{"b64": '
+      f'{signatures.EXAMPLES!r} must be serialised tf.train.Examples. JSON has them as {{"b64": '
       '"..."}, the Open Inference Protocol as binary data.'
     )
   rows = [features.parse_example(item, loaded) for item in serialised]

@@ -19,7 +19,7 @@ def convert(frozen: freezing.Frozen) -> bytes:
     frozen: the signature.
 
   Returns:
-    A serialized ONNX model. Its inputs and outputs have the signature's names.
+    A serialised ONNX model. Its inputs and outputs have the signature's names.
   """
   import tf2onnx
 
@@ -83,7 +83,7 @@ class OnnxEngine(engine.Engine):
   """Runs an ONNX model.
 
   Args:
-    model: the serialized model of `convert`.
+    model: the serialised model of `convert`.
     threads: number of threads of a call; None for all CPUs.
   """
 
