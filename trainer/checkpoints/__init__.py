@@ -3,9 +3,9 @@
 `directory` has a run's checkpoints and describes their layout on disk. `saver` writes the variables
 of a training: `background_save` in a thread of its own, `commit` so that a checkpoint is there
 completely or not at all. `inspector` tells valid checkpoints from damaged ones, and `reader` reads
-one. `retention` decides which ones stay, `removal` removes the others, and `leases` holds one while
-it is read. `going_back` goes back to an earlier one that a person has named. `model_values` knows
-which values the model's variables have. `warm_start` takes values from elsewhere.
+one. `retention` decides which checkpoints stay, `removal` removes the others, and `leases` holds
+one during a read. `going_back` goes back to an earlier checkpoint that a person has named.
+`model_values` knows the source of the variables' values. `warm_start` takes values from elsewhere.
 """
 
 __all__ = [

@@ -14,9 +14,9 @@ class BackgroundSave:
   """Runs one save at a time. Its error comes with the next save, or with `wait`.
 
   Args:
-    place: what the checkpoints are written to, for messages: "out/digits (--model_dir)".
+    place: the folder of the checkpoints, for messages: "out/digits (--model_dir)".
     on_failure: "raise" an OutputError, or "warn" and train on until the next save.
-    what_is_saved: returns it for messages: "step 5 is saved".
+    what_is_saved: returns the state for messages: "the newest checkpoint is of step 5".
   """
 
   def __init__(self, place: str, on_failure: str, what_is_saved: Callable[[], str]) -> None:
@@ -26,7 +26,7 @@ class BackgroundSave:
     self._thread = concurrent.futures.ThreadPoolExecutor(1, "checkpoint")
     # (step, future, id of the thread that called start) of the save in progress.
     self._pending: tuple[int, concurrent.futures.Future, int] | None = None
-    # Why the newest save failed, if that was only a warning.
+    # The error of the newest save, if it was only a warning.
     self._failure: errors.OctetError | None = None
 
   def start(self, step: int, save: Callable[[], None]) -> None:
@@ -40,7 +40,7 @@ class BackgroundSave:
 
   @property
   def has_failed(self) -> bool:
-    """Whether the newest save failed, and that was only a warning."""
+    """Whether the newest save failed with only a warning."""
     return self._failure is not None
 
   def wait(self, is_last: bool = False) -> None:

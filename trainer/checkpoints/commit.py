@@ -1,9 +1,9 @@
-"""Writes a checkpoint so that it is there completely or not at all, and removes one.
+"""Writes a checkpoint so that it exists completely or not at all, and removes checkpoints.
 
     .writing-model.ckpt-1200/model.ckpt-1200.*    its files until they are complete
     model.ckpt-1200.*                             after the commit
 
-A process that is killed leaves the folder. The next process commits or removes it, see `recover`.
+A killed process leaves the folder. The next process commits or removes it, see `recover`.
 """
 
 import os
@@ -24,7 +24,7 @@ def save(path: str, values: Mapping[str, tf.Tensor]) -> None:
     values: name → tensor.
 
   Raises:
-    OpError: it cannot be written.
+    OpError: TensorFlow cannot write it.
     StorageError: the storage of a URL failed for too long.
   """
   directory, name = os.path.split(path)
@@ -47,10 +47,10 @@ def save(path: str, values: Mapping[str, tf.Tensor]) -> None:
 
 
 def commit(written: str, path: str) -> None:
-  """Moves a checkpoint that was written aside to its place; continues an interrupted move.
+  """Moves a checkpoint from its folder to its place; continues an interrupted move.
 
-  The order is important. The old index is removed first: it does not fit the new data. The new
-  index is moved last: the checkpoint exists as soon as its index does.
+  The order is important. Remove the old index first: it does not fit the new data. Move the new
+  index last: the checkpoint exists as soon as its index does.
   """
   if storage.exists(path + ".index"):
     storage.remove(path + ".index")
@@ -73,7 +73,7 @@ def recover(directory: str) -> None:
 
 
 def _is_complete(written, path):
-  """Whether a checkpoint that was written aside is complete; its move may have been interrupted."""
+  """Whether the checkpoint in the folder is complete; its move may have been interrupted."""
   if not storage.exists(written + ".index"):
     return False
   if not storage.exists(written + file_names.DATA):

@@ -1,6 +1,6 @@
 """The checkpoints of a run: every variable under its name, in TensorFlow's own format.
 
-A checkpoint is either complete or not there. Layout of a model_dir:
+A checkpoint exists completely or not at all. Layout of a model_dir:
 
     model.ckpt-1200.index                   names, shapes, dtypes and checksums; the checkpoint
                                             exists as soon as this file does
@@ -12,10 +12,10 @@ A checkpoint is either complete or not there. Layout of a model_dir:
     .writing-*                              left by a process that was killed while writing; the
                                             next process completes or removes it
 
-A key is a variable's name (`conv2d_1/kernel`). It says nothing about devices or replicas, so one
-core can read what eight cores wrote. `tf.train.load_checkpoint` and `tf.compat.v1.train.Saver` can
-read these files. The keys `examples_seen` and `input_ended` are the position in
-the training data, see `trainer.checkpoints.data_position`.
+A key is a variable's name (`conv2d_1/kernel`). The key says nothing about devices or replicas, so
+one core can read the checkpoint of eight cores. `tf.train.load_checkpoint` and
+`tf.compat.v1.train.Saver` can read these files. The keys `examples_seen` and `input_ended` are the
+position in the training data, see `trainer.checkpoints.data_position`.
 """
 
 import contextlib
@@ -45,13 +45,13 @@ class CheckpointDirectory:
 
   Args:
     directory: the folder, on any file system that tf.io.gfile can open.
-    keep: which checkpoints to keep; default: the five newest.
-    on_failure: what to do if a checkpoint cannot be written: "raise" an OutputError, or "warn" and
+    keep: the rules for the checkpoints to keep; default: the five newest.
+    on_failure: what to do if a checkpoint's write fails: "raise" an OutputError, or "warn" and
       train on until the next save. The last save of a training raises in any case, see `wait`.
     clock: returns the time in seconds, as time.monotonic does.
     movers: they move the records of later steps when a training goes back, see `going_back`.
     read_scores: function of the names of the folder's files that returns step → value of the metric
-      by which Retention.best chooses; without it no checkpoint is known to be among the best.
+      of Retention.best; without it no checkpoint counts as one of the best.
 
   Attributes:
     directory: the folder.
@@ -68,7 +68,7 @@ class CheckpointDirectory:
   ) -> None:
     self.directory = directory
     self._movers = movers
-    self._ignores_edits = False  # see `ignore_edits`
+    self._ignores_edits = False  # See `ignore_edits`.
     self._is_recovered = False
     self._inspector = inspector.Inspector()
     self._removal = removal.Removal(
@@ -81,10 +81,10 @@ class CheckpointDirectory:
   def steps(self) -> list[int]:
     """Lists the steps of the checkpoints, oldest first.
 
-    Those after the one that a person has named in the file `checkpoint` count as not there.
+    If a person has named a checkpoint in the file `checkpoint`, the later ones do not count.
 
     Raises:
-      CheckpointNotFoundError: that one is not there.
+      CheckpointNotFoundError: the named checkpoint does not exist.
     """
     steps, passed_over = self._steps()
     return [step for step in steps if step not in passed_over]
@@ -94,9 +94,9 @@ class CheckpointDirectory:
     return self._steps()[1]
 
   def _steps(self):
-    """Returns the steps of all checkpoints, and those of the ones that count as not there."""
-    # The order is important: if a training beside goes back in between, the listing has nothing
-    # that its file `checkpoint` would not have told.
+    """Returns the steps of all checkpoints, and of the ones that do not count."""
+    # Read the file before the listing: if another training goes back in between, the listing then
+    # has only checkpoints that the file knew.
     state = listing.read_state(self.directory)
     try:
       names = storage.listdir(self.directory)
@@ -114,19 +114,19 @@ class CheckpointDirectory:
     return listing.path(self.directory, step)
 
   def latest_valid(self) -> str | None:
-    """Finds the newest checkpoint that can be read; logs a warning for each damaged one.
+    """Finds the newest readable checkpoint; logs a warning for each damaged one.
 
     Returns:
       Its path, or None if there are no checkpoints.
 
     Raises:
-      CheckpointDamagedError: there are checkpoints, but none can be read.
+      CheckpointDamagedError: there are checkpoints, but all are damaged.
     """
     self.wait()
     return leases.until_served(self._latest_valid)
 
   def _latest_valid(self):
-    """Does what `latest_valid` does; raises GoneError if a checkpoint was removed meanwhile."""
+    """Does the work of `latest_valid`; raises GoneError if a checkpoint vanished meanwhile."""
     damaged: list[str] = []
     for step in reversed(self.steps()):
       path = self.path(step)
@@ -151,17 +151,17 @@ class CheckpointDirectory:
   # ------------------------- for the process that writes the checkpoints
 
   def save(self, step: int, values: Mapping[str, tf.Tensor]) -> str:
-    """Writes a checkpoint in the background, then removes those that need not be kept.
+    """Writes a checkpoint in the background, then removes the checkpoints that no rule keeps.
 
     Args:
       step: the global step.
       values: name → tensor.
 
     Returns:
-      The path that the checkpoint will have.
+      The path of the future checkpoint.
 
     Raises:
-      OutputError: the previous checkpoint could not be written. Earlier ones are unchanged.
+      OutputError: the write of the previous checkpoint failed. Earlier checkpoints are unchanged.
     """
     values = dict(values)
     # Training may go on while the thread writes. The tensors keep their values: TensorFlow copies a
@@ -186,7 +186,7 @@ class CheckpointDirectory:
 
   @property
   def has_failed(self) -> bool:
-    """Whether the newest save failed, and that was only a warning."""
+    """Whether the newest save failed with only a warning."""
     return self._background.has_failed
 
   def wait(self, is_last: bool = False) -> None:
@@ -199,7 +199,7 @@ class CheckpointDirectory:
       is_last: whether no save follows that would make up for this one.
 
     Raises:
-      OutputError: the newest checkpoint could not be written, and it is the last, or on_failure is
+      OutputError: the write of the newest checkpoint failed, and it is the last, or on_failure is
         "raise".
     """
     self._background.wait(is_last)
@@ -211,7 +211,7 @@ class CheckpointDirectory:
     )
 
   def recover(self) -> None:
-    """Commits or removes what a process that was killed while writing has left, on the first call.
+    """Commits or removes the leftovers of a process that died while it wrote, on the first call.
 
     Only the process that writes checkpoints may call this.
     """
@@ -222,10 +222,10 @@ class CheckpointDirectory:
     self._is_recovered = True
 
   def finish_cut_off_save(self) -> None:
-    """Does what a process that was killed after it wrote a checkpoint had left to do.
+    """Completes the work of a process that died after it wrote a checkpoint.
 
-    It names the checkpoint in `checkpoint`, and removes those that need not be kept. Only the
-    process that writes checkpoints may call this.
+    The method names the checkpoint in `checkpoint`, and removes the checkpoints that no rule keeps.
+    Only the process that writes checkpoints may call this.
     """
     state = listing.read_state(self.directory)
     steps = self.steps()
@@ -233,13 +233,13 @@ class CheckpointDirectory:
       self._removal.remove_unneeded(steps[-1], state)
 
   def go_back(self) -> None:
-    """Moves aside what comes after the checkpoint that a person has named, see `going_back`.
+    """Moves aside everything after the checkpoint that a person has named, see `going_back`.
 
     Only the process that writes checkpoints may call this.
 
     Raises:
-      CheckpointNotFoundError: the named checkpoint is not there.
-      OutputError: something cannot be moved.
+      CheckpointNotFoundError: the named checkpoint does not exist.
+      OutputError: a move failed.
     """
     self.wait()
     state = listing.read_state(self.directory)
@@ -253,15 +253,15 @@ class CheckpointDirectory:
       )
       self._removal.left = kept
     elif not state.is_own:
-      # Else a process that is killed between the next checkpoint and this file would leave one that
-      # looks as if a person had gone back.
+      # Otherwise a process that dies between the next checkpoint and this file would leave a file
+      # that looks like a person's edit.
       self._removal.write_state(steps)
 
   @contextlib.contextmanager
   def ignore_edits(self) -> Iterator[None]:
-    """Ignores, while the context is open, what a person writes to the file `checkpoint`.
+    """Ignores, while the context is open, a person's edits of the file `checkpoint`.
 
-    This process's training writes the checkpoints meanwhile, and goes on.
+    Meanwhile this process's training writes the checkpoints.
     """
     self._ignores_edits = True
     try:
@@ -274,7 +274,7 @@ def resolve(path: str) -> str:
   """Finds a checkpoint.
 
   Args:
-    path: a checkpoint, or a folder, whose newest checkpoint is taken.
+    path: a checkpoint, or a folder (for its newest checkpoint).
 
   Returns:
     The path of the checkpoint.

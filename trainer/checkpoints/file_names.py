@@ -1,4 +1,4 @@
-"""The names of checkpoints' files, which can be known without TensorFlow."""
+"""The names of checkpoints' files, without TensorFlow."""
 
 import contextlib
 import re
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from etils import epath
 
 PREFIX = "model.ckpt"
-DATA = ".data-00000-of-00001"  # the ending of the file of values, where there is one
-STATE = "checkpoint"  # the file that names the checkpoints, and how
+DATA = ".data-00000-of-00001"  # The ending of the file of values, if a checkpoint has one file.
+STATE = "checkpoint"  # The file with the checkpoints' names, and its form.
 
 _NAME = re.compile(re.escape(PREFIX) + r"-(\d+)")
 
@@ -22,7 +22,7 @@ def steps(names: Iterable[str]) -> list[int]:
 def written(folder: epath.Path) -> list[tuple[int, int, float]]:
   """Returns (step, bytes, time of writing in seconds) of the checkpoints in a folder, oldest first.
 
-  It leaves out those that a training removes meanwhile, and looks again if that were all.
+  It leaves out checkpoints that a training removes meanwhile, and looks again if no other remains.
   """
   before: list[int] | None = None
   while True:
@@ -34,14 +34,14 @@ def written(folder: epath.Path) -> list[tuple[int, int, float]]:
         stats = [(folder / name).stat() for name in names if name.startswith(endings)]
         size = sum(stat.length for stat in stats)
         found.append((step, size, max(stat.mtime for stat in stats)))
-    # A link to a file that is gone is listed again and again, and cannot be read either time.
+    # A dangling link is in every listing, and never readable.
     if found or listed == before or not listed:
       return found
     before = listed
 
 
 def step_of(path: str) -> int | None:
-  """Returns the step of a checkpoint; None if it has no name as a training gives it."""
+  """Returns the step of a checkpoint; None if no training gives such a name."""
   found = _NAME.fullmatch(path.rpartition("/")[2])
   return int(found[1]) if found else None
 

@@ -1,13 +1,13 @@
-"""Names under which earlier checkpoints may have a variable.
+"""Earlier names of a variable in checkpoints.
 
-Keras 3.15 names an optimizer that nobody gave a name by its class, in snake case, and numbers a
+Keras 3.15 names an optimizer without a user's name by its class, in snake case, and numbers a
 second one: `adam_w/iteration`, `adam_w_1/iteration`. Octet does so under every Keras. Octet 0.1.0
-did as the installed Keras, of which versions before 3.15 call some optimizers otherwise (`adamw`,
-`rmsprop`, `SGD`), and a second one like the first: its variables are `adamw/iteration_1`, and
-`adamw/second_kernel_momentum` where that name was free.
+followed the installed Keras. Versions before 3.15 have other names for some optimizers (`adamw`,
+`rmsprop`, `SGD`), and a second one has the name of the first: its variables are
+`adamw/iteration_1`, and `adamw/second_kernel_momentum` where that name was free.
 
-Variables of Keras's layers in a program of `trainer.compat` are named as in a graph of TensorFlow,
-`dnn/dense/kernel`. Octet first named them by Keras's own scopes, `dense/kernel`.
+In a program of `trainer.compat`, variables of Keras's layers have the names of a graph of
+TensorFlow, `dnn/dense/kernel`. Octet first named them by Keras's own scopes, `dense/kernel`.
 """
 
 import re
@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from trainer.optimization import averages
 
-# name → that of Keras before 3.15, where it is another one.
+# Name → its name before Keras 3.15, if that differs.
 _OPTIMIZERS = {
   "adam_w": "adamw",
   "rm_sprop": "rmsprop",
@@ -23,7 +23,7 @@ _OPTIMIZERS = {
   "sgd": "SGD",
 }
 
-# Of those that had the same name, the ones whose second may be numbered in another way.
+# Among optimizers of the same name, these number the second one in another way.
 _ALIKE = [
   "adadelta",
   "adafactor",
@@ -42,7 +42,7 @@ _ALIKE = [
 def stored_as(
   names: Iterable[str], found: Collection[str], former: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-  """Finds those variables of a model that a checkpoint has under an earlier name.
+  """Finds the model's variables that a checkpoint has under an earlier name.
 
   Args:
     names: all variables of the model.
@@ -50,7 +50,7 @@ def stored_as(
     former: name of a variable → its name by Keras's scopes, see `VariableStore.former_names`.
 
   Returns:
-    name → the name in the checkpoint, of those that are there under an earlier name.
+    name → the name in the checkpoint, of variables under an earlier name.
   """
   names = list(names)
   aliases = _by_keras(names, found, former or {})
@@ -65,9 +65,9 @@ def stored_as(
 
 
 def _by_keras(names, found, former):
-  """Maps names to those by Keras's scopes, if a checkpoint has these.
+  """Maps names to their names by Keras's scopes, if a checkpoint has these.
 
-  It has all of them or none: what is a variable's name now may have been another one's.
+  A checkpoint has all of them or none: one variable's name now may be another one's earlier name.
   """
   aliases = {name: _before(name, former) for name in names}
   aliases = {name: before for name, before in aliases.items() if before != name}
@@ -77,7 +77,8 @@ def _by_keras(names, found, former):
 
 
 def _before(name, former):
-  # Slots are named by their variables (`dense/kernel/Adam`), averages too (`ema/dense/kernel`).
+  # A slot has the name of its variable (`dense/kernel/Adam`), and so has an average
+  # (`ema/dense/kernel`).
   parts = name.split("/")
   start = int(parts[0] in averages.SCOPES)
   for end in range(len(parts), start, -1):

@@ -1,9 +1,9 @@
-"""Goes back to an earlier checkpoint, which a person has named in the file `checkpoint`.
+"""Goes back to an earlier checkpoint that a person has named in the file `checkpoint`.
 
     model_checkpoint_path: "model.ckpt-200"      changed by hand, from "model.ckpt-400"
 
-As long as the file says so, later checkpoints count as not there. When a training begins, what
-belongs to them is moved aside, and nothing is deleted:
+As long as the file says so, later checkpoints do not count. At its beginning a training moves their
+files aside, and deletes none:
 
     <model_dir>/set_aside-1/model.ckpt-400.*     the later checkpoints, with what stands beside them
     <model_dir>/set_aside-1/evaluations.json     their evaluations
@@ -27,40 +27,40 @@ from trainer.io import files, storage
 
 _FOLDER = "set_aside-"
 
-# directory → what its file `checkpoint` said when that was last logged.
+# directory → the content of its file `checkpoint` at the last log line.
 _logged: dict[str, state_file.State] = {}
 
 # Moves one kind of records of steps after a step from a model_dir to a folder: function of
-# (model_dir, step, folder). A second call after a killed process moves what is left.
+# (model_dir, step, folder). After a killed process, a second call moves the rest.
 Mover = Callable[[str, int, str], None]
 
 
 def asked_step(directory: str, state: state_file.State | None, steps: Sequence[int]) -> int | None:
   """Returns the step that a person wants to go back to, or None.
 
-  Octet's own files ask for nothing, also old ones. Nor do those of other programs, and of earlier
-  versions of Octet, that name the newest checkpoint.
+  Octet's own files ask for nothing, even old ones. Neither do files of other programs, and of
+  earlier versions of Octet, that name the newest checkpoint.
 
   Args:
     directory: the folder.
-    state: what its file `checkpoint` says.
+    state: the content of its file `checkpoint`.
     steps: the steps of all its checkpoints, oldest first.
 
   Raises:
-    CheckpointNotFoundError: the file was changed, and names a checkpoint that is not there.
+    CheckpointNotFoundError: the edited file names a checkpoint that does not exist.
   """
   if state is None or not state.newest or not steps or not state.may_go_back:
     return None
   step = file_names.step_of(state.newest)
   if step in steps and not _is_elsewhere(directory, state.newest):
     return None if step == steps[-1] else step
-  # The newest checkpoints were removed since the file was written, or were not copied with it. Or
-  # the folder is a copy of another one, whose path the file has.
+  # Somebody removed the newest checkpoints after the file was written, or did not copy them with
+  # it. Or the folder is a copy of another folder, and the file has the other's path.
   listed = {earlier for earlier in steps if step is not None and earlier <= step}
   if (
     step is not None
     and step >= steps[-1]
-    and state.newest in state.listed[-1:]  # as every program writes it
+    and state.newest in state.listed[-1:]  # As every program writes it.
     and listed <= state.listed_steps()
   ):
     return None
@@ -108,7 +108,7 @@ def _steps_text(steps):
 def _is_elsewhere(directory, path):
   """Whether a path leads to a checkpoint in another folder.
 
-  If there is none, the folder was moved since the path was written.
+  Without such a folder, this folder was moved after the path was written.
   """
   folder = os.path.dirname(path if storage.is_remote(path) else os.path.join(directory, path))
   if storage.is_remote(folder) or storage.is_remote(directory):
@@ -126,33 +126,33 @@ def set_aside(
   movers: Sequence[Mover],
   write_state: Callable[[Sequence[int], str], object],
 ) -> None:
-  """Moves what comes after a checkpoint aside.
+  """Moves everything after a checkpoint aside.
 
   Only the process that writes checkpoints may call this.
 
   Args:
     directory: the model_dir.
-    state: what its file `checkpoint` says.
+    state: the content of its file `checkpoint`.
     kept: the steps of the checkpoints up to the one to go back to.
-    later: those of the others, as far as they were not moved by an earlier process.
+    later: the steps of the other checkpoints, except those that an earlier process moved.
     movers: they move the records of later steps.
     write_state: writes the file `checkpoint`: function of the steps, and of State.aside.
 
   Raises:
-    OutputError: something cannot be moved. The same call moves the rest.
+    OutputError: a move failed. The same call moves the rest.
   """
   asked = kept[-1]
   name = state.aside or _new_name(directory)
   folder = os.path.join(directory, name)
   try:
-    # The order is important: from here on the folder's name is known to whoever comes after this
-    # process, and at the end nothing is left to move.
+    # The order is important: from here on every later process finds the folder's name, and at the
+    # end nothing is left to move.
     write_state(kept, name)
     storage.makedirs(folder)
     for move in movers:
       move(directory, asked, folder)
     for file in _files_of_later(directory, asked):
-      with contextlib.suppress(tf.errors.NotFoundError):  # its process has removed it
+      with contextlib.suppress(tf.errors.NotFoundError):  # Its process has removed it.
         storage.rename(os.path.join(directory, file), os.path.join(folder, file), overwrite=True)
     write_state(kept, "")
   except (tf.errors.OpError, OSError) as error:
@@ -172,7 +172,7 @@ def set_aside(
 
 
 def _new_name(directory):
-  """Returns the first name of a folder for what is set aside that was not used yet."""
+  """Returns the first unused name of a folder for files to set aside."""
   names = [os.path.basename(path) for path in files.matching(directory, f"{_FOLDER}*")]
   numbers = [int(name.removeprefix(_FOLDER)) for name in names if re.search(r"-\d+$", name)]
   return f"{_FOLDER}{max(numbers, default=0) + 1}"

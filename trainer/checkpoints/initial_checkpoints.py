@@ -1,6 +1,6 @@
 """Supports `tf.compat.v1.train.init_from_checkpoint`: initial values from a checkpoint.
 
-In TF1 the function changes the variables' initializers, which run once, when a training begins.
+In TF1 the function changes the variables' initializers, and they run once, when a training begins.
 Octet notes a call in a model_fn or scaffold_fn, and assigns the values when a training begins. A
 run that continues, evaluates or exports its own checkpoint never opens the file.
 
@@ -23,15 +23,15 @@ from trainer.checkpoints import own_names, reader, weight_sources
 from trainer.internals import patches, tensorflow_internals
 from trainer.tracing import variable_store
 
-_SHOWN = 10  # most names in a message
+_SHOWN = 10  # Most names in a message.
 
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointInitializer:
-  """One call of init_from_checkpoint. Equal calls are one: every trace repeats them.
+  """A call of init_from_checkpoint. Equal calls are one: every trace repeats them.
 
   Attributes:
-    path: a checkpoint, or a folder, whose newest checkpoint is taken.
+    path: a checkpoint, or a folder (for its newest checkpoint).
     pairs: (name or scope in the checkpoint, name or scope in the model), sorted.
     names: the names of the model's variables at the time of the call.
   """
@@ -42,13 +42,13 @@ class CheckpointInitializer:
 
   @classmethod
   def of(cls, path: Any, assignment_map: Any, present: Mapping[str, tf.Variable]) -> Self:
-    """Makes it of a call's arguments.
+    """Makes it from a call's arguments.
 
     Args:
       path: the checkpoint or folder.
       assignment_map: a dict or a list of pairs. It maps a name in the checkpoint to a variable, to
-        a variable's name, or to a list of one of these; or a scope in the checkpoint to a scope in
-        the model, both with a slash at the end.
+        a variable's name, or to a list of variables or names; or a scope in the checkpoint to a
+        scope in the model, both with a slash at the end.
       present: name → variable, the model's variables at the time of the call.
 
     Raises:
@@ -122,7 +122,7 @@ def apply(
     The names of the variables that got a value.
 
   Raises:
-    CheckpointError: a value is missing or has another shape or dtype. No variable was changed.
+    CheckpointError: a value is missing or has another shape or dtype. No variable has changed.
     CheckpointNotFoundError: there is no checkpoint.
   """
   own = own_names.model_names(model)
@@ -180,7 +180,7 @@ def _init_from_checkpoint(original, ckpt_dir_or_file, assignment_map):
 
 
 def _target(wanted, present):
-  """Returns the name of the variable or scope that a value of an assignment_map stands for."""
+  """Returns the name of the variable or scope that a value of an assignment_map means."""
   if isinstance(wanted, list | tuple) and len(wanted) == 1:
     wanted = wanted[0]
   if isinstance(wanted, str):

@@ -15,7 +15,7 @@ class Inspector:
   """Reads each checkpoint once, and again if its files have changed; logs each problem once."""
 
   def __init__(self) -> None:
-    # path → (stamps of its files, what is wrong with it or None).
+    # path → (stamps of its files, its problem or None).
     self._known: dict[str, tuple] = {}
     self._logged: set[str] = set()
 
@@ -25,16 +25,16 @@ class Inspector:
     hold: Callable[[str], contextlib.AbstractContextManager] = contextlib.nullcontext,
     looks_again: bool = True,
   ) -> str | None:
-    """Returns what is wrong with a checkpoint, or None.
+    """Returns the problem of a checkpoint, or None.
 
     Args:
       path: of the checkpoint.
-      hold: makes the context in which it is read, of the path.
-      looks_again: whether the files of a checkpoint that was read before may have changed.
+      hold: makes the context for the read, from the path.
+      looks_again: whether the files of an already verified checkpoint may have changed.
 
     Raises:
       CheckpointError: the checkpoint is out of reach now.
-      GoneError: the checkpoint is not there any more, or was replaced while it was read.
+      GoneError: the checkpoint has vanished, or another process replaced it during the read.
     """
     known, problem = self._known.get(path, (None, None))
     stamps = _stamps(path) if looks_again or known is None else known
@@ -53,7 +53,7 @@ class Inspector:
     return problem
 
   def known_problem(self, path: str) -> str | None:
-    """Returns what was wrong with a checkpoint when it was read, if it was; reads nothing."""
+    """Returns the known problem of a checkpoint, if this process has read it; reads nothing."""
     return self._known[path][1] if path in self._known else None
 
   def mark_valid(self, path: str) -> None:
@@ -61,16 +61,16 @@ class Inspector:
     self._known[path] = _stamps(path), None
 
   def mark_removed(self, path: str) -> None:
-    """Notes that a checkpoint is not there any more."""
+    """Notes that a checkpoint has vanished."""
     self._known.pop(path, None)
 
   def written_at(self, path: str) -> float:
-    """Returns when a checkpoint was written, in seconds since the epoch; 0.0 if it is gone."""
+    """Returns the time of a checkpoint's write, in seconds since the epoch; 0.0 if it is gone."""
     index, _ = self._known[path][0] if path in self._known else _stamps(path)
     return index[0] / 1e9 if index else 0.0
 
   def warn(self, problem: str, consequence: str) -> None:
-    """Logs a problem with what follows from it, unless the problem was logged before."""
+    """Logs a problem and its consequence, once for each problem."""
     if problem not in self._logged:
       self._logged.add(problem)
       logging.warning("%s %s", problem, consequence)
@@ -79,7 +79,7 @@ class Inspector:
 def _stamps(path):
   """Returns (time of writing in ns since the epoch, length) of a checkpoint's index and data.
 
-  They tell a file from an earlier one at its path. A missing file has None.
+  These stamps distinguish a file from an earlier file at its path. A missing file has None.
   """
   found = []
   for ending in (".index", file_names.DATA):

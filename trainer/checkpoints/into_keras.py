@@ -18,12 +18,12 @@ def load_into_keras(
   """Loads the values of a checkpoint into a Keras model.
 
   Args:
-    checkpoint_path: a checkpoint, or a folder, whose newest checkpoint is taken.
+    checkpoint_path: a checkpoint, or a folder (for its newest checkpoint).
     model: a built keras.Model, or a function that makes one (the build_model of
       `model_fn_from_keras`). Octet calls a function so that Keras numbers the layers as in training
-      ("dense", "dense_1"). Variables are looked up by their paths. Where Keras has numbered the
-      layers of a model on from those that the process has created before ("dense_2", "dense_3"),
-      the layers of each kind are taken in the order of their numbers.
+      ("dense", "dense_1"). Octet looks variables up by their paths. If Keras numbered the layers of
+      the model after other layers of the process ("dense_2", "dense_3"), Octet takes the layers of
+      each kind in the order of their numbers.
 
   Returns:
     The model. Write it with `.save("x.keras")` or `.save_weights("x.weights.h5")`.
@@ -31,7 +31,7 @@ def load_into_keras(
   Raises:
     CheckpointNotFoundError: there is no checkpoint.
     CheckpointError: a variable of the model is not in the checkpoint, or has another shape there.
-      No value was changed.
+      No value has changed.
     SettingError: model is neither a model nor a function, or it has no variables yet.
   """
   if not isinstance(model, keras.Model):
@@ -60,7 +60,7 @@ def _stored_as(variables, found):
     {kind: len(numbers) for kind, numbers in keras_weights.numbers_of(layers).items()}
     for layers in (_layers(variables), _layers(there.values()))
   )
-  # With more layers of a kind in one than in the other, no order tells which belong together.
+  # If one has more layers of a kind than the other, no order tells the pairs.
   is_same = all(others.get(kind) == count for kind, count in counts.items())
   if not is_same or not here.keys() <= there.keys():
     return {}
@@ -68,7 +68,7 @@ def _stored_as(variables, found):
 
 
 def _by_counted_layer(names):
-  """Maps each variable's name, with layers that are counted from 0, to the name."""
+  """Maps each variable's name, with layers counted from 0, to the name."""
   counted = keras_weights.counted_from_0(_layers(names))
   return {
     "/".join(filter(None, [counted[layer], variable])): name

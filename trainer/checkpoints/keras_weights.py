@@ -11,9 +11,9 @@ Layout of a .weights.h5 file of Keras 3 (a .keras file is a zip archive that con
     layers/lstm/cell/vars/0        layers can contain layers
     optimizer/vars/0               ignored here
 
-A value's name here is made of the names of its layers, the outermost first, and the value's number:
-`head/0`, `lstm/lstm_cell/2`. The .h5 files of Keras 2 contain variable names, such as
-`conv1/kernel`. These stay as they are.
+A value's name here consists of the names of its layers, the outermost first, and the value's
+number: `head/0`, `lstm/lstm_cell/2`. The .h5 files of Keras 2 contain variable names, such as
+`conv1/kernel`. Octet keeps these.
 """
 
 import collections
@@ -98,7 +98,7 @@ def _read_keras_2(root):
 
 
 def _read_keras_3(file):
-  names = {}  # folder of a layer → the layer's name
+  names = {}  # Folder of a layer → the layer's name.
 
   def visit(place, item):
     if isinstance(item, h5py.Group) and (place == "vars" or place.endswith("/vars")):
@@ -111,7 +111,8 @@ def _read_keras_3(file):
     layer: "/".join(names[outer] for outer in _outermost_first(layer) if outer in names)
     for layer in layers
   }
-  # Two layers may have the same chain of names. They keep their folders' names, which are unique.
+  # Two layers may have the same chain of names. They keep their folders' names, since folders have
+  # unique names.
   uses = collections.Counter(chains.values())
   values = {}
   for layer, chain in chains.items():
@@ -140,8 +141,8 @@ def find(
   """Finds the value of a file that belongs to each variable, by the names of the layers.
 
   Keras numbers layers without a name ("dense", "dense_1") per process, not per model. So the layers
-  of a file may start at dense_7. If more variables are found that way, the numbers of each kind of
-  layer are counted from 0.
+  of a file may start at dense_7. If that finds more variables, the function counts the numbers of
+  each kind of layer from 0.
 
   Args:
     names: the names in the file.
@@ -149,7 +150,7 @@ def find(
     layers: wanted name → (index, count): its place among the variables of its layer.
 
   Returns:
-    (found, notes): wanted name → name in the file; and wanted name → the reason why none was found,
+    (found, notes): wanted name → name in the file; and wanted name → the reason for a missing name,
     if there is a particular one.
   """
   names = set(names)
@@ -160,7 +161,7 @@ def find(
     (as_named, counted) if len(as_named[0]) >= len(counted[0]) else (counted, as_named)
   )
   if len(found) == len(other):
-    # Both ways of counting find the same number: where they disagree, either may be wrong.
+    # Both ways of counting find equally many: where they disagree, either may be wrong.
     for name in [name for name in found if other.get(name) != found[name]]:
       notes[name] = f"it could be {found[name]} or {other.get(name)}, by the count of the layers"
     found = {name: value for name, value in found.items() if name not in notes}
@@ -205,7 +206,7 @@ def counted_from_0(layers: Iterable[str]) -> dict[str, str]:
   """Renumbers each kind of layer from 0: dense_7 and dense_9 become dense and dense_1.
 
   Args:
-    layers: the names of layers, with those of the layers around them: `block_3/dense_7`.
+    layers: the names of layers, after the names of the layers around them: `block_3/dense_7`.
 
   Returns:
     Name → name with other numbers.
@@ -242,12 +243,11 @@ def write(path: str, values: Mapping[str, np.ndarray]) -> None:
 
   Args:
     path: the file, ending in `.weights.h5`.
-    values: name → value. The names are those that Keras gives in a new process: `dense/kernel`,
-      `dense_1/kernel`.
+    values: name → value. The names are Keras's in a new process: `dense/kernel`, `dense_1/kernel`.
 
   Raises:
-    SettingError: a name does not say to which value of which Keras layer it belongs.
-    OutputError: the file cannot be written.
+    SettingError: a name does not identify a value of a Keras layer.
+    OutputError: it cannot write the file.
   """
   layers: dict[str, dict] = collections.defaultdict(dict)
   for name, value in values.items():

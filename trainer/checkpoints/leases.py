@@ -1,18 +1,18 @@
-"""Holds checkpoints while they are read, so that a training beside does not remove them.
+"""Holds checkpoints during a read, so that a running training does not remove them.
 
     value = leases.read(checkpoints.latest_valid, lambda path: reader.read(path, ["w"])["w"])
 
 Every reader chooses and reads through `held` or `read`: a training that keeps few checkpoints may
-remove the chosen one before the lease is there, and then another one is chosen.
+remove the chosen one before the lease exists. Then the reader chooses another.
 
 Layout: beside a checkpoint,
 
     model.ckpt-100.lease-<number>-<writer>    a process reads it, see `files.writer`
 
 Retention keeps the checkpoint until the reader removes the file, until the reader's process has
-ended, or until the file has not changed for LEASE_SECONDS. The process that asks measures this time
-by its own clock, from when it first saw the file as it is: clocks that were set, or that differ
-between machines, do not count.
+ended, or until the file has not changed for LEASE_SECONDS. The asking process measures this time by
+its own clock, from its first look at the file's present state: clocks that were set, or that differ
+between machines, do not matter.
 """
 
 import contextlib
@@ -31,23 +31,23 @@ from trainer.io import files, storage
 
 _T = TypeVar("_T")
 
-# A lease that does not change for so long is void: its process was killed, on a machine that is not
-# this one. A process that reads for longer renews its leases, see `renew`.
+# A lease that does not change for so long is void: its process died on another machine. A process
+# that reads for longer renews its leases, see `renew`.
 LEASE_SECONDS = 600.0
 
 LEASE = ".lease-"
 
-# How often a reader chooses anew. Where it can hold what it has chosen, two or three are enough.
-# The number is for folders in which it cannot write.
+# The most choices of a reader. A reader that can write leases needs two or three. The number is for
+# folders without write access.
 _TRIES = 100
 
 _numbers = itertools.count()
 
-# The leases of this process: file → when it was written, by time.monotonic.
+# The leases of this process: file → time of its write, by time.monotonic.
 _open: dict[str, float] = {}
 
-# The leases of other processes, as `expire` saw them: file → (time of writing in ns, when this
-# process first saw that, by its clock).
+# The leases of other processes, as `expire` saw them: file → (time of writing in ns, time of this
+# process's first look at that, by its clock).
 _seen: dict[str, tuple[int, float]] = {}
 
 
@@ -61,8 +61,8 @@ def lease(path: str | None) -> Iterator[bool]:
     path: the checkpoint, or another source of values.
 
   Yields:
-    Whether the checkpoint is held. A folder of somebody else, in which this process may not write,
-    is read without a lease.
+    Whether the lease holds the checkpoint. In a folder without write access, the process reads
+    without a lease.
   """
   if path is None or not file_names.is_of_training(path):
     yield False
@@ -79,7 +79,7 @@ def lease(path: str | None) -> Iterator[bool]:
 
 
 def _write(file):
-  """Writes or renews a lease; returns whether that was possible."""
+  """Writes or renews a lease; returns whether it could."""
   try:
     storage.write(file, files.writer())
   except (tf.errors.OpError, errors.StorageError) as error:
@@ -96,7 +96,7 @@ def _write(file):
 
 
 def renew(clock: Callable[[], float] = time.monotonic) -> None:
-  """Renews the leases of this process in time. Call it now and then where reading takes long.
+  """Renews the leases of this process in time. Call it now and then during a long read.
 
   Args:
     clock: returns the time in seconds, as time.monotonic does.
@@ -110,17 +110,17 @@ def renew(clock: Callable[[], float] = time.monotonic) -> None:
 def held(choose: Callable[[], str | None], load: Callable[[str], _T]) -> Iterator[_T]:
   """Chooses a checkpoint, holds it while the context is open, and loads it.
 
-  Where a training has removed the checkpoint before it was loaded, another one is chosen.
+  If a training removes the checkpoint before the load, chooses another one.
 
   Args:
     choose: returns the checkpoint, another source, or None.
-    load: function of what `choose` returns. It reads before it changes anything.
+    load: function of the result of `choose`. It reads before it changes anything.
 
   Yields:
-    What `load` returns.
+    The result of `load`.
 
   Raises:
-    CheckpointNotFoundError: there is none, or each was gone before it was read.
+    CheckpointNotFoundError: there is none, or each vanished before the read.
   """
   with contextlib.ExitStack() as stack:
     tried = []
@@ -130,7 +130,7 @@ def held(choose: Callable[[], str | None], load: Callable[[str], _T]) -> Iterato
         path = choose()
         is_held = own.enter_context(lease(path))
         loaded = load(path)
-        # If this was the only choice, it is taken as long as it is there.
+        # If this was the only choice, the reader takes it as long as it exists.
         is_going = path not in tried and _is_going(path) if is_held else False
         tried.append(path)
         if is_going or (is_held and not storage.exists(f"{path}.index")):
@@ -144,10 +144,11 @@ def held(choose: Callable[[], str | None], load: Callable[[str], _T]) -> Iterato
 
 
 def _is_going(path):
-  """Whether a training may have looked for leases on a checkpoint before there was this one.
+  """Whether a training may have looked for leases on a checkpoint before this one existed.
 
   A training first takes a checkpoint out of the file `checkpoint`, then looks for leases, and then
-  removes it. So a lease that was there before this file was read, and named it, is seen.
+  removes it. So the training sees every lease that existed before this process read the file, if
+  the file still named the checkpoint.
   """
   state = listing.read_state(os.path.dirname(path))
   named, step = state.listed_steps() if state else (), file_names.step_of(path)
@@ -155,13 +156,13 @@ def _is_going(path):
 
 
 def read(choose: Callable[[], str | None], load: Callable[[str], _T]) -> _T:
-  """Reads a checkpoint, as `held` does; returns what `load` returns."""
+  """Reads a checkpoint, as `held` does; returns the result of `load`."""
   with held(choose, load) as loaded:
     return loaded
 
 
 def until_served(attempt: Callable[[], _T]) -> _T:
-  """Calls a function that chooses and reads a checkpoint; again, where it raises a GoneError."""
+  """Calls a function that chooses and reads a checkpoint; calls it again after a GoneError."""
   gone: reader.GoneError | None = None
   for _ in range(_TRIES):
     try:
@@ -177,7 +178,7 @@ def until_served(attempt: Callable[[], _T]) -> _T:
 def expire(
   directory: str, names: Iterable[str], clock: Callable[[], float] = time.monotonic
 ) -> set[str]:
-  """Removes the leases that are void; returns the names of the checkpoints that others hold.
+  """Removes void leases; returns the names of the checkpoints that others hold.
 
   Args:
     directory: the model_dir.
@@ -203,5 +204,5 @@ def expire(
       else:
         found.add(checkpoint)
     except (tf.errors.OpError, errors.StorageError):
-      continue  # its process has just removed it, or only that process may
+      continue  # Its process has just removed it, or only that process may.
   return found

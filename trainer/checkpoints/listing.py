@@ -1,4 +1,4 @@
-"""Which checkpoints a folder has, by its files and by its file `checkpoint`."""
+"""Lists the checkpoints of a folder, by its files and by its file `checkpoint`."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -20,13 +20,13 @@ def steps(directory: str, names: Iterable[str], state: state_file.State | None) 
 
   Args:
     directory: the folder.
-    names: of its files, as the folder was listed.
-    state: what its file `checkpoint` says.
+    names: of its files, from a listing.
+    state: the content of its file `checkpoint`.
   """
   listed = file_names.steps(names)
   if not storage.is_remote(directory):
     return listed
-  # A listing may be behind, and so may the state be, after a process that was killed.
+  # A listing may be stale, and after a killed process so may the state.
   doubtful = set(listed) ^ (state.listed_steps() if state else set())
   gone = {step for step in doubtful if not storage.exists(f"{path(directory, step)}.index")}
   return sorted({*listed, *doubtful} - gone)

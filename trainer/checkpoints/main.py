@@ -6,11 +6,11 @@
   python -m trainer.checkpoints export-weights out/digits --weights_file=digits.weights.h5
   python -m trainer.checkpoints export-weights out/digits --weights_file=digits.safetensors
 
-`show` and `diff` read all that a warm start can read (a folder's newest checkpoint, a SavedModel,
+`show` and `diff` read every source of a warm start (a folder's newest checkpoint, a SavedModel,
 Keras files, safetensors files). `export-weights` writes a file for `keras.Model.load_weights`, or a
 safetensors file. For sequences and graphs of Keras's own layers the variables' names are enough.
 Other models need --model=module.function, a function that makes the Keras model. A safetensors file
-has the variables' names, which --rename changes. No other command needs a model or a gin file.
+has the variables' names; --rename changes them. No other command needs a model or a gin file.
 """
 
 import datetime
@@ -73,12 +73,12 @@ def list_checkpoints(model_dir: str) -> list[str]:
 
   Returns:
     The lines of a table: step, size and date of each checkpoint, and a mark for the newest and for
-    one that a person has named in the file `checkpoint`, to go back to it.
+    the one that a person has named in the file `checkpoint`, to go back to.
 
   Raises:
     CheckpointNotFoundError: there are none.
   """
-  folder = epath.Path(model_dir)  # which does without TensorFlow: a list is there at once
+  folder = epath.Path(model_dir)  # This needs no TensorFlow, so a list appears at once.
   rows = [
     [str(step), formatting.size(size), f"{datetime.datetime.fromtimestamp(date):%Y-%m-%d %H:%M:%S}"]
     for step, size, date in file_names.written(folder)
@@ -95,7 +95,7 @@ def list_checkpoints(model_dir: str) -> list[str]:
 
 
 def show(path: str, stats: bool = False) -> list[str]:
-  """Shows what a source contains.
+  """Shows the content of a source.
 
   Args:
     path: a source, see weight_sources.read.
@@ -140,8 +140,9 @@ def diff(one: str, other: str) -> list[str]:
     other: another one.
 
   Returns:
-    Lines: the variables that only one source has, those whose shapes differ, and the largest
-    absolute difference of each variable whose values differ.
+    Lines: the variables of one source alone, the variables with different shapes, and the largest
+      absolute difference of each variable with different values.
+
   """
   from trainer.checkpoints import weight_sources
 
@@ -169,11 +170,11 @@ def _differences(sources):
   rows, same = [], 0
   for name in [name for name in both if shapes[name][0] == others[name][0]]:
     a, b = (source.read([name])[name] for source in sources)
-    if {a.dtype.kind, b.dtype.kind} & set("OSU"):  # strings
+    if {a.dtype.kind, b.dtype.kind} & set("OSU"):  # Strings.
       distance = float(not np.array_equal(a, b))
     else:
       a, b = a.astype(np.float64), b.astype(np.float64)
-      with np.errstate(invalid="ignore"):  # inf - inf
+      with np.errstate(invalid="ignore"):  # inf - inf.
         distance = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b)).max(
           initial=0.0
         )
@@ -193,18 +194,18 @@ def export_weights(
   """Writes the model's own weights in a checkpoint to a Keras .weights.h5 or a .safetensors file.
 
   Args:
-    path: a checkpoint, or a folder, whose newest checkpoint is taken.
+    path: a checkpoint, or a folder (for its newest checkpoint).
     output: the file, ending in .weights.h5 or .safetensors.
     model: "module.function" of a function that makes the Keras model, or None. For .weights.h5.
     renames: "EXPRESSION=>NAME" of variables, see the flag --rename. For .safetensors.
 
   Returns:
-    Lines that say what was written.
+    Lines about the written file.
 
   Raises:
     SettingError: the output has another ending, the weights' names do not tell the layers, an
       expression matches nothing, or two variables would have one name.
-    OutputError: the file cannot be written.
+    OutputError: it cannot write the file.
   """
   from trainer.checkpoints import keras_weights, safetensors_file
   from trainer.io import files
@@ -228,8 +229,8 @@ def export_weights(
     safetensors_file.write(output, _renamed(values, renames))
     return [f"Wrote {output}, {len(values)} variables from {found}"]
   keras_weights.write(output, values)
-  # Keras loads by the order of the layers in the model. The names tell the order in which the
-  # layers were created. If these two differ, only the model can tell.
+  # Keras loads by the order of the layers in the model. The names tell the order of the layers'
+  # creation. If these two differ, only the model can tell.
   return [
     f"Wrote {output}, {len(values)} variables from {found}",
     "The file is for a model with the layers of each class in the order of their numbers (dense, "
@@ -238,7 +239,7 @@ def export_weights(
 
 
 def _own_values(path):
-  """Returns the path of the checkpoint that was read, and name → value of the model's own."""
+  """Returns the path of the read checkpoint, and name → value of the model's own."""
   from trainer.checkpoints import own_names, weight_sources
 
   def read(source):
@@ -280,7 +281,7 @@ def _expression(rename):
   pattern, arrow, replacement = rename.partition("=>")
   try:
     expression = re.compile(pattern)
-    # Finds a replacement that names a group which the expression does not have.
+    # This finds a replacement that names a group without such a group in the expression.
     re.compile(f"{pattern}|").fullmatch("").expand(replacement)
   except (re.error, IndexError) as error:
     raise errors.SettingError(

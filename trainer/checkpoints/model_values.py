@@ -1,4 +1,4 @@
-"""Loads values into a model's variables, and remembers which values they have.
+"""Loads values into a model's variables, and remembers their source.
 
     values = ModelValues(store, checkpoint_directory, warm_start_settings)
     values.load(values.source())     # to continue the training from there
@@ -28,18 +28,18 @@ from trainer.checkpoints import (
 from trainer.optimization import averages
 from trainer.tracing import variable_store
 
-# The source of a new model: its initial values, overwritten by those of a warm start.
+# The source of a new model: its initial values, then a warm start's.
 WARM_START = "warm start"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Held:
-  """What the variables match.
+  """The source that the variables match.
 
   Attributes:
-    source: the source whose values they have.
-    names: the variables that have its values.
-    restored_as: those that have the value of another name in the source, with that name.
+    source: the source of the values.
+    names: the variables with its values.
+    restored_as: variables with the value of another name in the source → that name.
     sessions: how many sessions had run; a later one may have assigned variables.
   """
 
@@ -52,7 +52,7 @@ class _Held:
 class ModelValues:
   """Loads values into the variables of a store, and never reads a source twice in a row.
 
-  What does not belong to a training of this process is read under a lease, see `leases`.
+  It reads other sources than this process's training under a lease, see `leases`.
 
   Args:
     store: the model's variables; "global_step" is among them.
@@ -81,8 +81,8 @@ class ModelValues:
     """Chooses the source to evaluate, predict with or export.
 
     Args:
-      path: a checkpoint, or a folder, whose newest checkpoint is taken. None for the run's newest
-        undamaged checkpoint or, if there is none, the warm start.
+      path: a checkpoint, or a folder (for its newest checkpoint). None for the run's newest
+        undamaged checkpoint or, without one, the warm start.
 
     Returns:
       The source.
@@ -112,7 +112,7 @@ class ModelValues:
     ) == run_config.absolute_dir(self._checkpoints.directory)
 
   def invalidate(self) -> None:
-    """Forgets which source the variables match. Call it when a training step changes them."""
+    """Forgets the source of the variables' values. Call it when a training step changes them."""
     self._held = None
 
   def mark_saved(self, path: str, names: Collection[str]) -> None:
@@ -154,20 +154,20 @@ class ModelValues:
 
     Args:
       path: see `source`.
-      names: name of a variable → its name in checkpoints, as the model_fn's Saver says. None
-        without a Saver: then moving averages are used if `averages` is set.
+      names: name of a variable → its name in checkpoints, from the model_fn's Saver. None without a
+        Saver: then `averages` decides about moving averages.
 
     Yields:
       The source.
 
     Raises:
-      SettingError: a training is in progress, and its values are not those of the source.
+      SettingError: a training is in progress, and its values differ from the source's.
       CheckpointNotFoundError: see `source`.
     """
     with contextlib.ExitStack() as in_use:
 
       def load(source):
-        in_use.close()  # of a source that was removed before it was held
+        in_use.close()  # Of a source that vanished before the lease.
         in_use.enter_context(self.reload_for_inference(source, names))
         return source
 
@@ -181,15 +181,16 @@ class ModelValues:
     """Loads the source that `load_for_inference` chose, unless the variables still have its values.
 
     Args:
-      source: what `load_for_inference` has yielded.
+      source: from `load_for_inference`.
       names: see `load_for_inference`.
     """
     wanted = self._wanted(source, names, self._store.variables)
     if self._has(source, wanted):
       yield
     elif self._has(source, {}):
-      # The variables have the weights that a training continues with. Only those in `wanted`
-      # change, and they get their values back afterwards, so the training need not read them again.
+      # The variables have the weights that a training continues with. Only the variables in
+      # `wanted` change, and they get their values back afterwards, so the training need not read
+      # them again.
       with self._swap(source, wanted):
         yield
     elif self._is_training:
@@ -296,6 +297,6 @@ class ModelValues:
 
 
 def _averages(names):
-  """Maps each variable that has a moving average among the names to the name of the average."""
+  """Maps each variable with a moving average among the names to the name of the average."""
   prefix = averages.ema_name("")
   return {name.removeprefix(prefix): name for name in names if name.startswith(prefix)}

@@ -1,7 +1,7 @@
 """Supports `tf.compat.v1.train.ExponentialMovingAverage` in a model_fn.
 
 An average starts from its variable's value at the beginning of a training, even if that value comes
-from a checkpoint. `variables_to_restore` returns the names under which the training saves averages.
+from a checkpoint. `variables_to_restore` returns the training's names of averages.
 """
 
 from collections.abc import Collection
@@ -48,13 +48,13 @@ def _apply(original, average, var_list=None):
 def _average_name(original, average, var):
   if variable_store.current() is None:
     return original(average, var)
-  made = average.average(var)  # None if `apply` was not called, as in an evaluation
+  made = average.average(var)  # None without a call of `apply`, as in an evaluation.
   return f"{var.op.name}/{average.name}" if made is None else made.op.name
 
 
 @patches.replaces(_Average, "variables_to_restore")
 def _variables_to_restore(original, average, moving_avg_variables=None):
-  """Does what TensorFlow's does, without a set of variables: those are not hashable in TF2."""
+  """Does TensorFlow's work without a set of variables: TF2's variables are not hashable."""
   if variable_store.current() is None:
     return original(average, moving_avg_variables)
   averaged = moving_avg_variables

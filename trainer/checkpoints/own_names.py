@@ -1,4 +1,4 @@
-"""Tells a model's own variables from those that belong to its training, by their names."""
+"""Tells a model's own variables from its training's variables, by their names."""
 
 import difflib
 import re
@@ -20,9 +20,9 @@ def own_names(names: Iterable[str], trainable: Collection[str]) -> set[str]:
   Not the model's own, by their names, are:
 
   - the global step;
-  - a Keras optimizer's variables: those beside `<optimizer>/iteration`;
-  - a Keras 2 optimizer's variables: those beside `Adam/decay`, where there is a slot
-    `Adam/dense/kernel/m` or the name is that of a kind of optimizer;
+  - a Keras optimizer's variables, beside `<optimizer>/iteration`;
+  - a Keras 2 optimizer's variables, beside `Adam/decay`, if there is a slot `Adam/dense/kernel/m`
+    or the name is a kind of optimizer;
   - slots of tf.compat.v1 optimizers, below a trainable variable's name (`dense/kernel/Adam`), and
     the powers of beta that its Adam keeps;
   - moving averages and accumulated gradients of Octet's optimizers;
@@ -30,7 +30,7 @@ def own_names(names: Iterable[str], trainable: Collection[str]) -> set[str]:
 
   Args:
     names: the names of a model's or a checkpoint's variables.
-    trainable: the names that are trainable or may be.
+    trainable: the names of variables that are or may be trainable.
 
   Returns:
     The model's own names.
@@ -64,17 +64,17 @@ def own_names(names: Iterable[str], trainable: Collection[str]) -> set[str]:
 
 
 def similar(name: str, names: Iterable[str]) -> str:
-  """Returns the names that are most like a name, or the first ones, for messages: "a, b, c"."""
+  """Returns the names most similar to a name, or the first ones, for messages: "a, b, c"."""
   names = sorted(names)
   return ", ".join(difflib.get_close_matches(name, names, 3, 0.5) or names[:3])
 
 
-# An optimizer of Keras 2 without slots is known by its name.
+# The name alone identifies an optimizer of Keras 2 without slots.
 _KERAS_2 = re.compile(r"(.*/)?(SGD|Adam|Adagrad|Ftrl|RMSprop|Adadelta|Adamax|Nadam)(_\d+)?/")
 
 
 def _of_keras_2(names: Collection[str], trainable: Collection[str]) -> list[str]:
-  """What the names of each Keras 2 optimizer's variables begin with: `training/Adam/`."""
+  """The beginnings of the names of each Keras 2 optimizer's variables: `training/Adam/`."""
   found = [name.removesuffix("decay") for name in names if name.endswith("/decay")]
   return [
     scope

@@ -17,16 +17,16 @@ from trainer import errors
 from trainer.checkpoints import file_names, former_names, own_names
 from trainer.io import files, storage
 
-# What a checkpoint holds beside variables: the place in the training data, and that the data ended
+# A checkpoint's content beside variables: the place in the training data, and that the data ended
 # there. See `data_position`.
 EXAMPLES_SEEN = "examples_seen"
 INPUT_ENDED = "input_ended"
 POSITION = frozenset({EXAMPLES_SEEN, INPUT_ENDED})
 
-# The most bytes of a checkpoint in memory at a time while it is verified.
+# The most bytes of a checkpoint in memory at a time during its verification.
 _PORTION_BYTES = 2**26
 
-_LOOKS = 3  # see `_may_pass`
+_LOOKS = 3  # See `_may_pass`.
 
 # Errors that say nothing about the files: another try may succeed.
 _OUT_OF_REACH = (
@@ -41,7 +41,7 @@ _OUT_OF_REACH = (
 
 
 class GoneError(errors.CheckpointNotFoundError):
-  """A checkpoint is not there any more: a training has removed it since it was chosen."""
+  """A checkpoint has vanished: a training has removed it after the choice."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ class RestoreReport:
 
   Attributes:
     path: the checkpoint.
-    matched: names of the variables that were restored.
+    matched: names of the restored variables.
     unexpected: names in the checkpoint that the model does not have. In an evaluation these are the
       optimizer's.
   """
@@ -76,8 +76,8 @@ class RestoreReport:
 def latest_named(folder: str) -> str | None:
   """Returns the newest checkpoint by the file `checkpoint` of a folder, of whatever program.
 
-  TensorFlow says that there is none also where it cannot read that file. So it is asked again once
-  the file was read here, which waits for a storage that fails.
+  TensorFlow also says that there is none if it cannot read that file. So the function reads the
+  file itself, waits for a failing storage, and then asks TensorFlow again.
 
   Raises:
     StorageError: the storage failed for too long.
@@ -193,12 +193,12 @@ def _tensors(path, names, found):
 
 
 def _may_pass(path):
-  """Returns a function that says whether an error in reading a checkpoint from a URL may pass.
+  """Returns a function that says whether an error of a read from a URL may pass.
 
-  TensorFlow says "not found" for whatever goes wrong while it looks for the files, and a
-  CheckpointReader says for all errors of the storage the same as for a damaged file. So the files
-  are looked at here: where the storage fails, this fails with a StorageError. Where it answers, and
-  TensorFlow still cannot read them after `_LOOKS` times, it is the files.
+  TensorFlow says "not found" for any error of its look at the files, and a CheckpointReader reports
+  errors of the storage like damage. So this function looks at the files itself: if the storage
+  fails, it raises a StorageError. If the storage answers, and TensorFlow still cannot read the
+  files after `_LOOKS` times, the files are damaged.
   """
   looks = itertools.count(1)
 
@@ -233,7 +233,7 @@ def _unreadable(path, error):
 
 
 def data_files(path: str) -> list[str]:
-  """Returns the files that have the values of a checkpoint."""
+  """Returns the files with the values of a checkpoint."""
   folder, name = os.path.split(path)
   return files.matching(folder, glob.escape(name) + ".data-*")
 
@@ -245,8 +245,8 @@ def fits(variable: tf.Variable, shape: Sequence[int], dtype: Any) -> bool:
 
   Args:
     variable: of the model.
-    shape: that of the value.
-    dtype: that of the value, see tf.as_dtype.
+    shape: of the value.
+    dtype: of the value, see tf.as_dtype.
   """
   return _shape(variable) == tuple(shape) and _kind(variable.dtype) == _kind(dtype)
 
@@ -274,21 +274,21 @@ def restore(
   stored_as: Mapping[str, str] | None = None,
   former: Mapping[str, str] | None = None,
 ) -> RestoreReport:
-  """Restores variables from a checkpoint, all of them or none.
+  """Restores variables from a checkpoint, either all or none.
 
   Args:
     path: the checkpoint.
     variables: name → variable.
-    stored_as: name of a variable → its name in the checkpoint, where these differ. Names that an
-      earlier version of Octet or of Keras gave, see `former_names`, need not be told.
+    stored_as: name of a variable → its name in the checkpoint, where these differ. Names from an
+      earlier version of Octet or of Keras, see `former_names`, need no entry.
     former: see `former_names.stored_as`.
 
   Returns:
-    What was matched. It is logged too.
+    The matches. The function logs them too.
 
   Raises:
-    CheckpointError: a variable is missing in the checkpoint or does not fit there, see `fits`, or
-      the checkpoint is damaged. No variable was changed.
+    CheckpointError: the checkpoint lacks a variable or has another shape or kind of it, see `fits`,
+      or the checkpoint is damaged. No variable has changed.
   """
   found = shapes(path)
   earlier = former_names.stored_as(variables, found, former)
@@ -319,7 +319,7 @@ def restore(
       "Has the model changed since? A new --model_dir starts anew; a warm start takes the "
       "variables that fit."
     )
-  # All values are read before the first variable changes: reading may find damage.
+  # Read all values before the first variable changes: the read may find damage.
   values = read(path, list(stored_as.values()))
   for name, variable in variables.items():
     variable.assign(np.asarray(values[stored_as[name]]))

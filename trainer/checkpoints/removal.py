@@ -1,4 +1,4 @@
-"""Removes the checkpoints that need not be kept, and names the others in the file `checkpoint`."""
+"""Removes the checkpoints that no rule keeps, and names the others in the file `checkpoint`."""
 
 import collections
 import concurrent.futures
@@ -21,11 +21,11 @@ from trainer.checkpoints import (
 )
 from trainer.io import files, storage
 
-# A save looks whether so many of the newest checkpoints have changed since this process has written
-# or read them: a training goes on from these. The time does not grow with the number of others.
+# A save checks whether so many of the newest checkpoints have changed since this process wrote or
+# read them: a training resumes from these. The time does not grow with the number of others.
 _LOOKED_AT = 10
 
-# How many checkpoints are removed at a time: on a bucket, each takes a tenth of a second.
+# The number of removals at a time: on a bucket, each takes a tenth of a second.
 _REMOVERS = 16
 
 
@@ -35,11 +35,11 @@ class Removal:
 
   Attributes:
     directory: the folder.
-    keep: which checkpoints to keep.
-    inspected: tells which are damaged.
+    keep: the rules for the checkpoints to keep.
+    inspected: tells the damaged ones.
     clock: returns the time in seconds, as time.monotonic does.
     read_scores: see CheckpointDirectory.
-    left: the steps of the checkpoints, as of the last listing.
+    left: the steps of the checkpoints at the last listing.
   """
 
   directory: str
@@ -50,20 +50,19 @@ class Removal:
   left: list[int] = dataclasses.field(default_factory=list)
 
   def remove_unneeded(self, step: int, state: state_file.State | None) -> None:
-    """Removes the checkpoints that need not be kept, and names the others in `checkpoint`.
+    """Removes the checkpoints that no rule keeps, and names the others in `checkpoint`.
 
     Args:
-      step: that of the newest checkpoint.
-      state: what the file `checkpoint` says.
+      step: of the newest checkpoint.
+      state: the content of the file `checkpoint`.
     """
-    # The order is important. A checkpoint that goes is no longer in the file `checkpoint` before
-    # leases are looked for, see `leases.held`; and TensorFlow finds no checkpoint at all where this
-    # file names one that is gone.
+    # The order is important. The name of a checkpoint leaves the file `checkpoint` before the
+    # process looks for leases on the checkpoint, see `leases.held`; and TensorFlow finds no
+    # checkpoint at all if this file names a missing one.
     before = sorted({*self.left, step})
     going = self.keep.to_remove({each: self._written_at(each) for each in before}, {})
     named = self.write_state(sorted(set(before) - set(going) | {step}))
-    # All that follows knows from this listing what is there: a bucket takes a second for each 1,000
-    # names.
+    # Everything below uses this one listing: a bucket takes a second for each 1,000 names.
     names = storage.listdir(self.directory)
     steps = listing.steps(self.directory, names, state)
     removable = set(self._removable(steps, names)) & set(going)
@@ -85,7 +84,7 @@ class Removal:
     """Writes the file `checkpoint`; returns the names of the checkpoints in it.
 
     Args:
-      steps: of the checkpoints; those known to be damaged are left out.
+      steps: of the checkpoints; the file leaves out known damaged ones.
       aside: see state_file.State.
     """
     names = self._undamaged(steps)
@@ -93,10 +92,10 @@ class Removal:
     return names
 
   def _removable(self, steps, names):
-    """Returns the steps of the checkpoints that need not be kept.
+    """Returns the steps of the checkpoints that no rule keeps.
 
-    The ones that stay are known to be undamaged: a damaged one does not count among them. It is
-    removed itself when its turn comes.
+    All kept checkpoints are undamaged: a damaged one does not count as kept. The rules remove a
+    damaged one when its turn comes.
     """
     counted = {step: self._written_at(step) for step in steps}
     metrics = self.read_scores(names) if self.keep.best else {}
@@ -108,8 +107,8 @@ class Removal:
       return self.inspected.problem(path, looks_again=step >= looked_at or not is_there)
 
     looked_at = steps[-_LOOKED_AT:][0]
-    # A damaged checkpoint among those that would stay leaves the count, and the choice is made
-    # again without it: an older one stays in its place.
+    # A damaged checkpoint among the kept ones leaves the count, and the loop chooses again without
+    # it: an older one stays instead.
     while removable := self.keep.to_remove(counted, metrics):
       try:
         damaged = {
@@ -132,15 +131,15 @@ class Removal:
     return self.inspected.written_at(self._path(step)) if self.keep.every_n_hours else 0.0
 
   def _undamaged(self, steps):
-    """Returns the names of checkpoints, without those known to be damaged."""
+    """Returns the names of checkpoints, without known damaged ones."""
     paths = map(self._path, steps)
     return [os.path.basename(path) for path in paths if not self.inspected.known_problem(path)]
 
   def _remove(self, path, data_files):
-    """Removes a checkpoint; returns whether that was possible."""
+    """Removes a checkpoint; returns whether it could."""
     try:
       commit.remove(path, data_files)
-    # Only a warning: the new checkpoint is complete, and the training can go on.
+    # Only a warning: the new checkpoint is complete, and the training can continue.
     except (tf.errors.OpError, errors.StorageError) as error:
       self.inspected.warn(
         f"Cannot remove the old checkpoint {path}: {files.reason(error)}.", "It stays."

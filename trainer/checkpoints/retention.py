@@ -1,4 +1,4 @@
-"""Decides which checkpoints to keep: the newest, the best, one every so often, and held ones.
+"""Decides which checkpoints stay: the newest, the best, one every so often, and held ones.
 
 These files beside a checkpoint `model.ckpt-100` hold it:
 
@@ -23,7 +23,7 @@ PENDING = ".owed-"
 @gin_names.configurable(module="trainer")
 @dataclasses.dataclass(frozen=True)
 class Retention:
-  """Which checkpoints to keep. One that any of these settings selects stays.
+  """The rules for the checkpoints to keep. A checkpoint stays if any of these settings selects it.
 
   Attributes:
     newest: number of newest checkpoints to keep; 0 keeps all checkpoints.
@@ -54,7 +54,7 @@ class Retention:
       metrics: step → value of the metric, for each evaluated step.
 
     Returns:
-      The steps of the checkpoints that need not be kept.
+      The steps of the checkpoints that no rule keeps.
     """
     steps = sorted(written)
     if not self.newest:
@@ -72,7 +72,7 @@ class Retention:
     if self.every_n_hours:
       last = float("-inf")
       for step in steps:
-        # The distance: after a clock was set back, the hours count from the next checkpoint.
+        # The distance: after a change of the clock, the hours count from the next checkpoint.
         if abs(written[step] - last) >= self.every_n_hours * 3600:
           kept.add(step)
           last = written[step]
@@ -80,7 +80,7 @@ class Retention:
 
 
 def held(names: Collection[str]) -> set[str]:
-  """Returns the names of the checkpoints that are pinned or wait for an evaluation.
+  """Returns the names of the checkpoints with a pin or a pending evaluation.
 
   Args:
     names: of the model_dir's files.

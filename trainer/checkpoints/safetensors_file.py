@@ -1,4 +1,4 @@
-"""Reads and writes safetensors files: named arrays, which many programs exchange.
+"""Reads and writes safetensors files, an exchange format of named arrays.
 
     with safetensors_file.opened("bert/model.safetensors") as file:
       file.shapes                                     # {"pooler.weight": ((768, 768), "float32")}
@@ -6,7 +6,7 @@
 
     safetensors_file.write("digits.safetensors", {"dense/kernel": kernel})
 
-A model in several files has an index, `model.safetensors.index.json`, which is read like one file:
+A model in several files has an index, `model.safetensors.index.json`; it reads like one file:
 
     {"weight_map": {"pooler.weight": "model-00001-of-00002.safetensors", ...}}
 
@@ -57,7 +57,7 @@ class File:
 
   Attributes:
     shapes: name → (shape, name of the dtype).
-    read: `read(names)` returns name → numpy array. Values that are not asked for are not read.
+    read: `read(names)` returns name → numpy array. It reads only these values.
   """
 
   shapes: dict[str, tuple[tuple[int, ...], str]]
@@ -74,7 +74,7 @@ def opened(path: str) -> Iterator[File]:
   Raises:
     CheckpointNotFoundError: there is no such file.
     CheckpointDamagedError: a file is damaged.
-    SettingError: the package safetensors is not installed.
+    SettingError: the package safetensors is missing.
   """
   with contextlib.ExitStack() as stack:
     parts = [stack.enter_context(_part(each)) for each in _paths(path)]
@@ -106,7 +106,7 @@ def _paths(path):
 
 @contextlib.contextmanager
 def _part(path):
-  """Opens one file. The package reads local files alone, so a URL is copied here first."""
+  """Opens one file; copies the file of a URL here first, since the package reads local files alone."""
   package = _package()
   with contextlib.ExitStack() as stack:
     local = path
@@ -115,7 +115,7 @@ def _part(path):
     try:
       if local != path:
         storage.copy(path, local, overwrite=True)
-      # The package maps the file into memory and reads a value when it is asked for.
+      # The package maps the file into memory and reads a value on demand.
       part = stack.enter_context(package.safe_open(local, framework="np"))
     except (FileNotFoundError, tf.errors.NotFoundError) as error:
       raise errors.CheckpointNotFoundError(f"There is no file {path}.") from error
@@ -143,9 +143,8 @@ def write(path: str, values: Mapping[str, np.ndarray]) -> None:
     values: name → numpy array.
 
   Raises:
-    OutputError: the file cannot be written.
-    SettingError: a value is text, which the format does not have; or the package safetensors is not
-      installed.
+    OutputError: it cannot write the file.
+    SettingError: a value is text, and the format has none; or the package safetensors is missing.
   """
   package = _package()
   for name, value in values.items():
@@ -153,7 +152,8 @@ def write(path: str, values: Mapping[str, np.ndarray]) -> None:
       raise errors.SettingError(
         f"{name} is text, and a safetensors file has numbers alone: write a .weights.h5."
       )
-  # The package copies the memory of an array as it lies there: a transposed view would be garbled.
+  # The package copies the memory of an array in its order: a transposed view would arrive
+  # scrambled.
   arrays = {name: np.asarray(value, order="C") for name, value in values.items()}
   # transformers reads files with this note alone. Two notes would have no fixed order in the file.
   data = package.numpy.save(arrays, metadata={"format": "tf"})

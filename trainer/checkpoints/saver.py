@@ -1,4 +1,4 @@
-"""Saves the variables of a training, with the place in the data that belongs to them."""
+"""Saves the variables of a training, with its place in the data."""
 
 import dataclasses
 from collections.abc import Callable
@@ -18,13 +18,12 @@ class Saver:
 
   Attributes:
     store: the VariableStore; "global_step" is among its variables.
-    values: the ModelValues of the store, which hear that the values are those of a file now.
+    values: the ModelValues of the store; it learns that a file now has the values.
     position: the DataPosition of the training.
     checkpoints: the CheckpointDirectory.
-    workers: the Workers, of which the chief writes.
-    check_lock: called before a file is written; raises if the folder is not this training's any
-      more.
-    stage: function of a sentence that makes a context manager, around what may take long.
+    workers: the Workers; the chief writes.
+    check_lock: a function to call before a write; raises if another training has the folder.
+    stage: function of a sentence that makes a context manager, around long operations.
   """
 
   store: variable_store.VariableStore
@@ -36,10 +35,10 @@ class Saver:
   stage: Callable[[str], Any]
 
   def save(self) -> str:
-    """Writes the variables as they are, in the background on one machine; returns the path.
+    """Writes the current variables, in the background on one machine; returns the path.
 
     Raises:
-      OutputError: the checkpoint before this one could not be written.
+      OutputError: the write of the checkpoint before this one failed.
       ModelDirBusyError: another training has the folder now.
     """
     values = self.store.synchronize_and_read()
@@ -47,10 +46,10 @@ class Saver:
     path = self.checkpoints.path(step)
     if self.workers.device.is_chief:
       self.check_lock()
-      with self.stage("save a checkpoint"):  # which waits for the one before
+      with self.stage("save a checkpoint"):  # This waits for the one before.
         self.checkpoints.save(step, {**values, **self.position.stored()})
     if self.workers.device.is_multi_worker:
-      # No worker goes on before the file is there: after a restart all must find the same one.
+      # No worker continues before the file exists: after a restart all must find the same one.
       self.wait()
       self.workers.broadcast_from_chief(step)
       self.checkpoints.mark_valid(path)
@@ -58,29 +57,29 @@ class Saver:
     return path
 
   def wait(self, is_last: bool = False) -> None:
-    """Returns when no checkpoint is being written any more.
+    """Returns when no write of a checkpoint is in progress.
 
     Args:
       is_last: whether the newest checkpoint is the last one of the training.
 
     Raises:
-      OutputError: one could not be written.
+      OutputError: a write failed.
     """
     with self.stage("save a checkpoint"):
       self.checkpoints.wait(is_last)
 
   @property
   def has_failed(self) -> bool:
-    """Whether the newest checkpoint could not be written, on any machine, and that was a warning.
+    """Whether the write of the newest checkpoint failed, on any machine, with only a warning.
 
     All workers must ask.
     """
     return self.workers.total(self.checkpoints.has_failed) > 0
 
   def wait_and_warn(self) -> None:
-    """Waits until no checkpoint is being written, and logs its error.
+    """Waits until no write of a checkpoint is in progress, and logs its error.
 
-    For a training that ends with another error, which must not be hidden.
+    For a training that ends with another error: the save's error must not hide it.
     """
     try:
       self.checkpoints.wait()
@@ -88,6 +87,6 @@ class Saver:
       logging.warning("%s", error)
 
   def latest_step(self) -> int | None:
-    """The step of the newest checkpoint that is not damaged, or None."""
+    """The step of the newest undamaged checkpoint, or None."""
     latest = self.checkpoints.latest_valid()
     return file_names.step_of(latest) if latest else None

@@ -1,11 +1,11 @@
-"""Supports the scaffold_fn of an EstimatorSpec, as far as that is possible without a session.
+"""Supports the scaffold_fn of an EstimatorSpec, as far as possible without a session.
 
-A `tf.compat.v1.train.Scaffold` tells a session how to initialize variables and which names they
-have in a checkpoint. Octet has no session. It supports two things:
+A `tf.compat.v1.train.Scaffold` tells a session how to initialize variables, and their names in a
+checkpoint. Octet has no session. It supports two parts of a Scaffold:
 
 - init_from_checkpoint, called in the scaffold_fn. See `trainer.checkpoints.initial_checkpoints`.
 - `saver = Saver({name: variable})`: evaluation, prediction and export restore the variables from
-  these names, such as those of moving averages.
+  these names, such as the names of moving averages.
 
 Anything else in a Scaffold is an error that names it.
 """
@@ -37,7 +37,7 @@ _ALWAYS = (
 
 @dataclasses.dataclass
 class ScaffoldFn:
-  """A scaffold_fn that a model_fn returned. It is called at most once.
+  """A scaffold_fn that a model_fn returned. Octet calls it at most once.
 
   Attributes:
     fn: the scaffold_fn; None after the call.
@@ -58,7 +58,7 @@ class ScaffoldFn:
     """Calls the scaffold_fn, once, and returns the names that its Saver gives to variables.
 
     Args:
-      store: the model's variables. It notes each init_from_checkpoint of the scaffold_fn.
+      store: the model's variables. The store notes each init_from_checkpoint of the scaffold_fn.
       config: the run's configuration.
 
     Returns:
@@ -77,11 +77,11 @@ class ScaffoldFn:
         self._names = self._saved_names(saver, store.variables)
         if self.mode == spec.ModeKeys.TRAIN:
           self._check_saver(saver, config)
-      self.fn = self.collections = None  # they would keep the graph of the trace in memory
+      self.fn = self.collections = None  # They would keep the graph of the trace in memory.
     return self._names
 
   def _call(self, store):
-    graph = tensorflow_internals.scratch_graph()  # the scaffold_fn's operations never run
+    graph = tensorflow_internals.scratch_graph()  # The scaffold_fn's operations never run.
     tensorflow_internals.swap_collections(graph, self.collections)
     try:
       with graph.as_default(), store.strategy.scope(), tf.variable_creator_scope(_make_none):
@@ -132,7 +132,8 @@ class ScaffoldFn:
   def _check_saver(self, saver, config):
     """Raises SettingError if a training's Saver renames variables or keeps other checkpoints.
 
-    A training saves every variable under its own name, and RunConfig says which checkpoints stay.
+    A training saves every variable under its own name, and RunConfig decides which checkpoints
+    stay.
     """
     renamed = [f"{name} as {there}" for name, there in self._names.items() if name != there]
     if renamed:

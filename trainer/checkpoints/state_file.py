@@ -1,6 +1,6 @@
-"""The file `checkpoint` of a folder, which can be known without TensorFlow.
+"""The file `checkpoint` of a folder, without TensorFlow.
 
-It names the checkpoints, the newest first, in the form that TensorFlow reads:
+The file names the checkpoints, the newest first, in TensorFlow's form:
 
     model_checkpoint_path: "model.ckpt-1200"
     all_model_checkpoint_paths: "model.ckpt-1000"
@@ -8,9 +8,9 @@ It names the checkpoints, the newest first, in the form that TensorFlow reads:
     # Octet moves later checkpoints to set_aside-1     only while it does so, see `going_back`
     # Octet wrote the lines above: 5f0c1a...           their digest; TensorFlow passes over comments
 
-People who go back to an earlier checkpoint edit the first line. The digest tells such an edit from
-what Octet wrote, now or earlier: a process that is killed between a checkpoint and this file leaves
-an old one with a digest that fits.
+To go back to an earlier checkpoint, a person edits the first line. The digest tells such an edit
+from Octet's own text, now or earlier: a process that dies between a checkpoint and this file leaves
+an old file with a digest that fits.
 """
 
 import dataclasses
@@ -28,13 +28,13 @@ _DIGEST = "# Octet wrote the lines above: "
 
 @dataclasses.dataclass(frozen=True)
 class State:
-  """What the file says.
+  """The content of the file.
 
   Attributes:
-    newest: the path of the checkpoint to go on from; "" if the file names none, or several.
+    newest: the path of the checkpoint to resume from; "" if the file names none, or several.
     listed: the paths of all checkpoints.
-    aside: the name of the folder to which Octet is moving later checkpoints, or "".
-    is_own: whether Octet wrote the file as it is.
+    aside: the name of the folder that Octet is moving later checkpoints to, or "".
+    is_own: whether Octet wrote this text.
   """
 
   newest: str
@@ -44,11 +44,11 @@ class State:
 
   @property
   def may_go_back(self) -> bool:
-    """Whether the file may ask to go back: another wrote it, or Octet has not done all yet."""
+    """Whether the file may ask to go back: it is another writer's, or Octet's move has not ended."""
     return not self.is_own or bool(self.aside)
 
   def listed_steps(self) -> set[int]:
-    """Returns the steps of the listed checkpoints that have names as Octet gives them."""
+    """Returns the steps of the listed checkpoints with Octet's names."""
     return {step for step in map(file_names.step_of, self.listed) if step is not None}
 
 

@@ -6,7 +6,7 @@
     WarmStartSettings.ckpt_to_initialize_from = "imagenet.weights.h5"
     WarmStartSettings.vars_to_warm_start = "(?!head/)"
 
-`trainer.checkpoints.weight_sources` lists what can be read. See docs/warm_start.md.
+`trainer.checkpoints.weight_sources` lists the sources. See docs/warm_start.md.
 """
 
 import collections
@@ -25,7 +25,7 @@ from trainer.checkpoints import own_names, reader, weight_sources
 from trainer.config import gin_names
 from trainer.settings import setting_types
 
-_SHOWN = 20  # most names in a row of the table
+_SHOWN = 20  # Most names in a row of the table.
 
 _IS_PATH = setting_types.Rule(
   "the path of a checkpoint, folder or file", lambda path: bool(os.fspath(path))
@@ -43,20 +43,20 @@ _ARE_AXES = setting_types.Rule(
 @gin_names.configurable(module="trainer")
 @dataclasses.dataclass(frozen=True)
 class WarmStartSettings:
-  r"""Which variables start from which values.
+  r"""Selects variables and the source of their first values.
 
   Attributes:
     ckpt_to_initialize_from: a checkpoint, a folder (its newest checkpoint), a SavedModel, a Keras
       `.weights.h5`, `.keras` or `.h5` file, or a `.safetensors` file.
-    vars_to_warm_start: a regular expression or a list of them. It selects the variables whose names
-      it matches from the start. It selects the global step and an optimizer's slots only if it
-      matches none of the model's own variables, as "adam/.*" does.
-    var_name_to_prev_var_name: a variable's name → its name in the source. A key that is not the
-      name of a variable is a regular expression for whole names, its value the replacement:
-      {r"(.*)/kernel": r"resnet/\1/weights"}.
-    var_name_to_axes: a regular expression for whole names → the order in which the axes of the
-      source's value are taken. PyTorch keeps the kernel of a Dense layer as [outputs, inputs]:
-      {".*/kernel": (1, 0)} transposes it.
+    vars_to_warm_start: a regular expression or a list of regular expressions. It selects the
+      variables with a match at the start of their names. It selects the global step and an
+      optimizer's slots only if it matches none of the model's own variables, as "adam/.*" does.
+    var_name_to_prev_var_name: a variable's name → its name in the source. A key that names no
+      variable is a regular expression for whole names, its value the replacement: {r"(.*)/kernel":
+      r"resnet/\1/weights"}.
+    var_name_to_axes: a regular expression for whole names → the order of the axes of the source's
+      value. PyTorch keeps the kernel of a Dense layer as [outputs, inputs]: {".*/kernel": (1, 0)}
+      transposes it.
 
   Raises:
     SettingError: a value has a wrong type or is not a regular expression.
@@ -99,9 +99,8 @@ class WarmStartReport:
   Attributes:
     path: the source.
     loaded: name of a variable → its name in the source.
-    left_out: names of the model's own variables that were not selected. They keep their initial
-      values.
-    unexpected: names in the source that were not loaded.
+    left_out: names of the model's own unselected variables. They keep their initial values.
+    unexpected: names in the source without a use.
   """
 
   path: str
@@ -146,7 +145,7 @@ def apply(
   variables: Mapping[str, tf.Variable],
   own: Collection[str] | None = None,
 ) -> WarmStartReport:
-  """Loads the selected variables, all of them or none.
+  """Loads the selected variables, either all or none.
 
   Args:
     settings: the settings, or a path for all of the model's own variables.
@@ -154,11 +153,11 @@ def apply(
     own: names of the model's own variables; default: own_names.model_names(variables).
 
   Returns:
-    What was loaded. It is logged too.
+    The loaded variables. The function logs them too.
 
   Raises:
     CheckpointError: a selected variable is missing in the source or has another shape there. No
-      variable was changed.
+      variable has changed.
     CheckpointNotFoundError: there is nothing at the path.
     SettingError: an expression or a name in the settings matches nothing.
   """
@@ -174,7 +173,7 @@ def read(
   variables: Mapping[str, tf.Variable],
   own: Collection[str] | None = None,
 ) -> tuple[dict[str, np.ndarray], WarmStartReport]:
-  """Reads what `apply` would assign; changes nothing. Takes and raises the same.
+  """Reads the values that `apply` would assign; changes nothing. Takes and raises the same.
 
   Args:
     settings: see `apply`.
@@ -182,7 +181,7 @@ def read(
     own: see `apply`.
 
   Returns:
-    (values, report): name → value, and what would be loaded.
+    (values, report): name → value, and the report of `apply`.
   """
   settings = as_settings(settings)
   own = own_names.model_names(variables) if own is None else set(own)
@@ -194,8 +193,8 @@ def read(
 def _read(settings, source, variables, own):
   chosen = _chosen(settings, source, variables, own)
   previous = _previous_names(settings, source, variables, chosen)
-  # All of the model's layers take part, also those that are not selected. Otherwise a layer of the
-  # source could be given to a selected layer although it belongs to another one.
+  # All of the model's layers take part, also unselected ones. Otherwise a selected layer could get
+  # a layer of the source that belongs to an unselected one.
   found, notes = source.find(
     [previous[name] for name in variables if name in own or name in chosen],
     _layers(previous, variables, own),
@@ -231,8 +230,8 @@ def _chosen(settings, source, variables, own):
     matched = [name for name in variables if name in own and expression.match(name)] or [
       name for name in variables if expression.match(name)
     ]
-    # An expression for an optimizer's slots is no mistake in an evaluation, which has no slots. So
-    # it is enough that it matches a name in the source.
+    # An expression for an optimizer's slots is no mistake in an evaluation, although that has no
+    # slots. So it is enough that it matches a name in the source.
     if not matched and not any(map(expression.match, source.shapes)):
       raise errors.SettingError(
         f"WarmStartSettings.vars_to_warm_start has {pattern!r}, and no variable of the model "

@@ -50,8 +50,8 @@ class Source:
     read: `read(names)` returns name → numpy array.
     find: `find(wanted, layers)` finds the source's name for each wanted one, see
       `keras_weights.find`.
-    names_of_keys: key in the file → name, of an object-based checkpoint, whose keys programs for
-      TF1 know: "model/kernel/.ATTRIBUTES/VARIABLE_VALUE".
+    names_of_keys: key in the file → name, of an object-based checkpoint; programs for TF1 know the
+      keys: "model/kernel/.ATTRIBUTES/VARIABLE_VALUE".
   """
 
   path: str
@@ -62,23 +62,23 @@ class Source:
 
 
 def read(path: str | os.PathLike, load: Callable[[Source], _T]) -> _T:
-  """Opens a source and reads from it. A checkpoint is held by a lease meanwhile, see `leases`.
+  """Opens a source and reads from it. A lease holds a checkpoint meanwhile, see `leases`.
 
-  Of checkpoints and SavedModels names and shapes are read, and the values that `load` asks for;
-  others if an object-based checkpoint has the same name twice, to compare them.
+  From checkpoints and SavedModels it reads names and shapes, and the values that `load` asks for;
+  other values only to compare two of the same name in an object-based checkpoint.
 
   Args:
-    path: a checkpoint; a folder with checkpoints, whose newest is taken; a SavedModel; a Keras
+    path: a checkpoint; a folder with checkpoints, for its newest; a SavedModel; a Keras
       `.weights.h5`, `.keras` or `.h5` file; or a `.safetensors` file, or the
       `.safetensors.index.json` of several.
-    load: function of the Source. It is called again where a training has removed the checkpoint.
+    load: function of the Source. It runs again after a training has removed the checkpoint.
 
   Returns:
-    What `load` returns.
+    The result of `load`.
 
   Raises:
     CheckpointNotFoundError: there is nothing to read.
-    CheckpointDamagedError: it cannot be read.
+    CheckpointDamagedError: the source is unreadable.
   """
   path = os.fspath(path)
   if path.endswith((".h5", ".hdf5", ".keras")):
@@ -95,14 +95,14 @@ def read(path: str | os.PathLike, load: Callable[[Source], _T]) -> _T:
 
 
 def _resolve(path):
-  """Returns the prefix of the checkpoint that a path stands for."""
+  """Returns the prefix of the checkpoint at a path."""
   if storage.exists(os.path.join(path, "saved_model.pb")):
     return os.path.join(path, "variables", "variables")
   file = _CHECKPOINT_FILE.fullmatch(path)
   if file and storage.exists(file[1] + ".index"):
     return file[1]
   if storage.isdir(path) and not directory.CheckpointDirectory(path).steps():
-    newest = reader.latest_named(path)  # of a program that names its checkpoints differently
+    newest = reader.latest_named(path)  # Of a program with other names of checkpoints.
     if newest:
       return newest
   try:
@@ -133,7 +133,7 @@ def _checkpoint(path):
 
 
 def _by_name(names):
-  """Returns a Source's `find` where the names are enough."""
+  """Returns a Source's `find` if the names are enough."""
 
   def find(wanted, layers):
     del layers
