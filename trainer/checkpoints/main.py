@@ -281,7 +281,7 @@ def _expression(rename):
   pattern, arrow, replacement = rename.partition("=>")
   try:
     expression = re.compile(pattern)
-    # This finds a replacement that names a group without such a group in the expression.
+    # This finds a replacement with a group that the expression lacks.
     re.compile(f"{pattern}|").fullmatch("").expand(replacement)
   except (re.error, IndexError) as error:
     raise errors.SettingError(

@@ -106,7 +106,7 @@ def _paths(path):
 
 @contextlib.contextmanager
 def _part(path):
-  """Opens one file; copies the file of a URL here first, since the package reads local files alone."""
+  """Opens one file; first copies a URL's file here, since the package reads only local files."""
   package = _package()
   with contextlib.ExitStack() as stack:
     local = path

@@ -44,7 +44,7 @@ class State:
 
   @property
   def may_go_back(self) -> bool:
-    """Whether the file may ask to go back: it is another writer's, or Octet's move has not ended."""
+    """Whether the file may ask to go back: another program wrote it, or Octet's move goes on."""
     return not self.is_own or bool(self.aside)
 
   def listed_steps(self) -> set[int]:

@@ -18,8 +18,8 @@ from trainer import errors
 from trainer.plot import svg
 from trainer.reporting import metrics_file
 
-# Okabe and Ito, "Color Universal Design" (2008), without yellow and black, which cannot be seen on
-# a white or a dark page. Neighbours in this order also differ in lightness.
+# Okabe and Ito, "Color Universal Design" (2008), without yellow and black: they are invisible on a
+# white or a dark page. Neighbours in this order also differ in lightness.
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 
 # Dash pattern and marker of training, of the first evaluation, and of further ones.
@@ -34,10 +34,10 @@ _LABELS = {
 # Axes that begin at 0. Otherwise a constant rate would get an axis that only shows rounding errors.
 _FROM_ZERO = ("learning_rate", "examples_per_second", "steps_per_second", "input_wait")
 
-_LEGEND_ROW = 0.2  # inches
+_LEGEND_ROW = 0.2  # Inches.
 
-# Metrics that say less about learning come last. steps/s is examples/s in another unit, so it is
-# drawn only on request.
+# Metrics that say less about learning come last. steps/s is examples/s in another unit, so the plot
+# has it only on request.
 _LAST = ("examples_per_second", "input_wait")
 _NOT_BY_DEFAULT = ("steps_per_second",)
 
@@ -102,7 +102,7 @@ def run_names(model_dirs: Sequence[str]) -> list[str]:
   """Returns the shortest names that tell folders apart: lr1 and lr2 for a/lr1/run and a/lr2/run.
 
   Raises:
-    SettingError: a folder is given twice.
+    SettingError: the same folder occurs twice.
   """
   parts = [
     os.path.abspath(path).split(os.sep) if "://" not in path else path.rstrip("/").split("/")
@@ -124,13 +124,12 @@ def save(path: str, found: Mapping[str, Sequence[Curve]], smoothing: float = 0.0
 
   Args:
     path: ends in .png or .svg.
-    found: what `collect` returns.
+    found: from `collect`.
     smoothing: see `smooth`.
 
   Raises:
-    SettingError: the path has another ending, smoothing is out of range, or matplotlib is not
-      installed.
-    OutputError: the file cannot be written.
+    SettingError: the path has another ending, smoothing is out of range, or matplotlib is missing.
+    OutputError: it cannot write the file.
   """
   if not path.endswith((".png", ".svg")):
     raise errors.SettingError(f"--output={path}: expected a file that ends in .png or .svg.")
@@ -154,14 +153,14 @@ def svgs(found: Mapping[str, Sequence[Curve]], smoothing: float = 0.0) -> dict[s
   """Draws each panel for an HTML page; text and axes take the text colour of the page.
 
   Args:
-    found: what `collect` returns.
+    found: from `collect`.
     smoothing: see `smooth`.
 
   Returns:
     Metric → <svg> element.
 
   Raises:
-    SettingError: smoothing is out of range, or matplotlib is not installed.
+    SettingError: smoothing is out of range, or matplotlib is missing.
   """
   with svg.figure_class(svg.TEXT_COLOR) as figure_class:
     styles = _Styles(found)
@@ -215,7 +214,7 @@ def label(metric: str) -> str:
 
 
 def _steps_shown(found):
-  """Returns the first and the last step of the axes, which are the same in all panels."""
+  """Returns the first and the last step of the axes, for all panels."""
   steps = [step for drawn in found.values() for curve in drawn for step in curve.steps]
   margin = 0.03 * (max(steps) - min(steps)) or 1
   return min(steps) - margin, max(steps) + margin
@@ -294,11 +293,11 @@ def _draw(axes, metric, drawn, styles, smoothing):
 def _number_formatter(axes):
   """Returns a formatter that writes numbers in full.
 
-  matplotlib's own takes a common offset or power of ten out, which readers must then add back.
+  matplotlib's own takes a common offset or power of ten out, and readers must add it back.
   """
   low, high = axes.get_ylim()
   largest = max(abs(low), abs(high))
-  # Digits before the point, unless there are very many; and those that tell two ticks apart.
+  # Digits before the point, unless there are very many; and enough to tell two ticks apart.
   whole = math.log10(largest) if largest < 1e15 else 0
   apart = math.log10(10 * largest / (high - low))
   digits = math.ceil(max(5, whole, apart)) + 1
@@ -311,7 +310,7 @@ def _legend(figure, styles, letters, **more):
   Args:
     figure: gets it.
     styles: the _Styles.
-    letters: that fit beside each other on the figure.
+    letters: the number that fits beside each other on the figure.
     **more: for matplotlib.
   """
   entries = styles.entries()

@@ -1,4 +1,4 @@
-"""Draws what an evaluation report has: confusion matrix, reliability diagram, residuals.
+"""Draws the content of an evaluation report: confusion matrix, reliability diagram, residuals.
 
     evaluation_charts.svgs(report)        # for an HTML page
     evaluation_charts.pictures(report)    # PNG files, for TensorBoard
@@ -13,8 +13,8 @@ from typing import Any
 
 from trainer.plot import svg
 
-_BLUE, _ORANGE = "#0072b2", "#d55e00"  # of Okabe and Ito, as the curves are
-_LETTERS = 14  # of a class's name
+_BLUE, _ORANGE = "#0072b2", "#d55e00"  # Of Okabe and Ito, like the curves.
+_LETTERS = 14  # Of a class's name.
 _DOTS_PER_INCH = 110
 
 
@@ -22,7 +22,7 @@ def svgs(report: Mapping[str, Any]) -> list[str]:
   """Returns the <svg> elements of a report; text and axes take the text colour of the page.
 
   Raises:
-    SettingError: matplotlib is not installed.
+    SettingError: matplotlib is missing.
   """
   with svg.figure_class(svg.TEXT_COLOR) as figure_class:
     return [
@@ -35,7 +35,7 @@ def pictures(report: Mapping[str, Any]) -> dict[str, bytes]:
   """Returns title → PNG of a report's charts.
 
   Raises:
-    SettingError: matplotlib is not installed.
+    SettingError: matplotlib is missing.
   """
   found = {}
   with svg.figure_class() as figure_class:
@@ -82,7 +82,8 @@ def _draw_matrix(axes, report):
         continue
       share = count / whole
       right = row == column
-      # A faint shade is seen on a white page and on a dark one; the number has the text's colour.
+      # A faint shade is visible on a white page and on a dark one; the number has the text's
+      # colour.
       shade = colors.to_rgba(_BLUE if right else _ORANGE, 0.15 + 0.6 * share)
       axes.add_patch(_square(column, row, shade))
       axes.text(column, row, f"{count:,}", ha="center", va="center", fontsize=7)
@@ -111,7 +112,7 @@ def _draw_reliability(axes, report):
     [each["accuracy"] for each in bins],
     [each["high"] - each["low"] for each in bins],
     align="edge",
-    # The share of the examples that the bin has shows by its strength.
+    # The strength of a bar's colour shows the bin's share of the examples.
     color=[(0, 0.447, 0.698, 0.25 + 0.75 * each["examples"] / most) for each in bins],
   )
   axes.plot(

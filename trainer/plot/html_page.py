@@ -3,8 +3,8 @@
     html_page.render("plot/run.html", title="Run digits", results=[...])
 
 A page is a Jinja2 template in the folder `templates` of the room that fills it. Templates extend
-"plot/frame.html"; "plot/macros.html" has the table, and the script by which a reader sorts one.
-Text is escaped unless a template says `safe`. The filter `memory_size` is that of
+"plot/frame.html"; "plot/macros.html" has the table, and the script that lets a reader sort it.
+Jinja escapes text unless a template says `safe`. The filter `memory_size` comes from
 `trainer.cli.formatting`.
 """
 
@@ -26,10 +26,10 @@ def render(template: str, **values: Any) -> str:
 
   Args:
     template: "<room>/<file>", of a file in trainer/<room>/templates.
-    **values: what the template shows; each template needs a "title".
+    **values: for the template; each template needs a "title".
 
   Raises:
-    jinja2.UndefinedError: the template shows a value that was not given.
+    jinja2.UndefinedError: the template needs a missing value.
   """
   return _environment().get_template(template).render(**values)
 
@@ -42,7 +42,7 @@ def save(path: str, page: str) -> None:
     page: its text.
 
   Raises:
-    OutputError: the file cannot be written.
+    OutputError: it cannot write the file.
   """
   try:
     epath.Path(path).write_text(page)

@@ -1,12 +1,12 @@
-"""Draws the learning curves of runs, also of runs that go on, and writes reports of runs.
+"""Draws the learning curves of finished and running runs, and writes reports of runs.
 
   python -m trainer.plot out/digits                                   curves.png
   python -m trainer.plot out/lr1 out/lr2 --output=lr.svg --metric=loss --metric=accuracy
   python -m trainer.plot out/digits --html=report.html
   python -m trainer.plot out/lr1 out/lr2 --html=both.html
 
-It reads what the runs write (see `trainer.reporting.metrics_file`); neither TensorBoard nor
-TensorFlow is needed for runs on a local disk.
+It reads the files of the runs (see `trainer.reporting.metrics_file`); for runs on a local disk it
+needs neither TensorBoard nor TensorFlow.
 """
 
 from absl import flags
@@ -42,7 +42,7 @@ def main(argv: list[str]) -> None:
   model_dirs = argv[1:]
   if not model_dirs:
     raise errors.SettingError("No folder of a run. Try: python -m trainer.plot out/digits")
-  curves.smooth([], _SMOOTHING.value)  # raises if the flag is out of range, before files are read
+  curves.smooth([], _SMOOTHING.value)  # Raise for a flag out of range before reading files.
   found = curves.collect(model_dirs, _METRIC.value)
   output = _OUTPUT.value or (None if _HTML.value else "curves.png")
   if output:

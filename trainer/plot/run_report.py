@@ -1,11 +1,11 @@
 """Makes the report of a run, an HTML page.
 
-It shows the results first, then curves, predictions, files, environment and configuration.
+The page shows the results first, then curves, predictions, files, environment and configuration.
 
     text = run_report.page("out/digits", curves.collect(["out/digits"]))
 
-If the run has no export, no predictions or no evaluation, the page has no section for that.
-TensorFlow is needed only for a gs:// folder.
+If the run has no export, no predictions or no evaluation, the page has no section for that. It
+needs TensorFlow only for a gs:// folder.
 """
 
 import base64
@@ -27,17 +27,17 @@ from trainer.io import json_form
 from trainer.plot import curves, evaluation_charts, html_page
 from trainer.reporting import environment, evaluation_reports, metrics_file
 
-# The number of predictions that are shown, and of numbers and letters in each of their values.
+# The number of predictions on the page, and of numbers and letters in each of their values.
 _ROWS, _NUMBERS, _LETTERS = 10, 12, 100
-# The number of likeliest classes beside the predicted one, and of predictions in whose names of
-# classes theirs are looked up.
+# The number of likeliest classes beside the predicted one, and of predictions to search for the
+# names of these classes.
 _NEXT, _NAMED = 2, 1000
 
-# Speeds vary from report to report, so their median is shown. Of other metrics it is the newest
-# value.
+# Speeds vary from report to report, so the page shows their median. For other metrics it shows the
+# newest value.
 _SPEEDS = ("examples_per_second", "input_wait")
 
-_YES_OR_NO = ("changed", "xla")  # 0 or 1 in environment.json
+_YES_OR_NO = ("changed", "xla")  # 0 or 1 in environment.json.
 
 
 def page(
@@ -99,7 +99,7 @@ def results(lines: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     lines: of metrics.jsonl.
 
   Returns:
-    "accuracy, eval" and the like → the value. Of a speed it is the median.
+    "accuracy, eval" and the like → the value. For a speed it is the median.
   """
   found = {}
   newest = _newest(lines)
@@ -146,9 +146,10 @@ def _predictions(folder):
 
 
 def _named(predictions):
-  """Returns predictions in which a classifier's are the names and shares of its likeliest classes.
+  """Returns predictions with the names and shares of a classifier's likeliest classes.
 
-  A prediction has the name of its own class alone, so others tell those of the next likeliest.
+  A prediction has the name of its own class alone, so other predictions give the names of the next
+  likeliest.
   """
   names = {
     row["class"]: row.get("class_name", str(row["class"]))
@@ -191,7 +192,7 @@ def _shares(row, names):
 
 
 def _evaluation(model_dir, report):
-  """Returns what the page shows of an evaluation report."""
+  """Returns the page's part about an evaluation report."""
   step, classes = report["step"], report.get("classes", [])
   picture = epath.Path(f"{evaluation_reports.stem(model_dir, report['evaluation'], step)}.png")
   worst = report.get("worst", [])
@@ -254,7 +255,7 @@ def _exports(folder):
 
 
 def _surroundings(record):
-  """Returns what the page shows of a record of environment.json: a table, and long texts."""
+  """Returns the page's part about a record of environment.json: a table, and long texts."""
   packages = record.get("packages", {})
   long = {
     "Installed packages": "\n".join(f"{name} {version}" for name, version in packages.items()),
@@ -282,7 +283,7 @@ def _checkpoints(folder):
 
 
 def _matching(folder, pattern):
-  """Returns what lies in a folder and has a name like a pattern; the folder's own name is none."""
+  """Returns the paths in a folder that match a pattern; the folder's own name is no pattern."""
   if not folder.is_dir():
     return []
   return [path for path in folder.iterdir() if fnmatch.fnmatchcase(path.name, pattern)]
@@ -298,7 +299,7 @@ def _configs(folder):
 
 
 def _shown(value):
-  """Returns a prediction's value as text that is short enough for a table."""
+  """Returns a prediction's value as text, short enough for a table."""
   if isinstance(value, list):
     flat, shape = value, [len(value)]
     while flat and all(isinstance(item, list) for item in flat):

@@ -1,4 +1,4 @@
-"""Makes a page on several runs: their results, the settings in which they differ, their curves.
+"""Makes a page on several runs: their results, their different settings, their curves.
 
 text = runs_report.page(["out/lr1", "out/lr2"], curves.collect(["out/lr1", "out/lr2"]))
 """
@@ -16,7 +16,7 @@ from trainer.config import text as config_text
 from trainer.plot import curves, html_page, run_report
 from trainer.reporting import environment, metrics_file
 
-# What took effect tells defaults too; a run that has just begun has only what was given.
+# The bindings in effect include defaults; a run that has just begun has only the given ones.
 _CONFIGS = ("operative_config.gin", "config.gin")
 # Of environment.json. Its command and its time differ in any case.
 _SURROUNDINGS = (
@@ -59,7 +59,7 @@ def page(
 
 
 def differing(settings: Sequence[Mapping[str, str]]) -> list[str]:
-  """Returns the keys of settings that not all have, or have with one value."""
+  """Returns the keys of settings that differ between runs or that some runs lack."""
   keys = dict.fromkeys(key for each in settings for key in each)
   return [key for key in keys if len({each.get(key) for each in settings}) > 1]
 
@@ -69,7 +69,7 @@ def _cells(values, keys):
 
 
 def _settings(model_dir):
-  """Returns the bindings of a run, and what it ran on, as key → text."""
+  """Returns the bindings and the environment of a run, as key → text."""
   folder = epath.Path(model_dir)
   given = [folder / name for name in _CONFIGS if (folder / name).exists()]
   records = environment.read(os.fspath(folder))

@@ -1,4 +1,4 @@
-"""Sets matplotlib up for Octet's pictures, and makes <svg> elements for HTML pages of them.
+"""Sets matplotlib up for Octet's pictures, and turns them into <svg> elements for HTML pages.
 
 with svg.figure_class(svg.TEXT_COLOR) as figure_class:
   figure = figure_class(figsize=(4.6, 3.1))
@@ -17,10 +17,10 @@ from typing import Any
 from trainer import errors
 from trainer.cli import installation
 
-# Stands for the text colour of the page that shows a picture. `element` replaces it by
-# currentColor, which matplotlib does not know.
+# A placeholder for the text colour of the page around a picture. `element` replaces it by
+# currentColor; matplotlib does not know that name.
 TEXT_COLOR = "#010203"
-# The same of the page's background, which frame.html calls --page.
+# The same for the page's background, --page in frame.html.
 PAGE_COLOR = "#030201"
 
 _COLORED = (
@@ -39,10 +39,10 @@ def figure_class(text_color: str = "black") -> Iterator[Any]:
 
   Args:
     text_color: of text, axes and grid. With TEXT_COLOR, an SVG has letters as text, otherwise as
-      paths, which look the same wherever they are shown.
+      paths that look the same everywhere.
 
   Raises:
-    SettingError: matplotlib is not installed.
+    SettingError: matplotlib is missing.
   """
   try:
     import matplotlib
@@ -51,14 +51,14 @@ def figure_class(text_color: str = "black") -> Iterator[Any]:
     raise errors.SettingError(
       f"Pictures need matplotlib: {installation.command('plot')} ({error})."
     ) from error
-  logging.getLogger("matplotlib").setLevel(logging.WARNING)  # it logs the fonts that it finds
-  # Figure is used without pyplot, which would keep each figure and may need a display.
+  logging.getLogger("matplotlib").setLevel(logging.WARNING)  # It logs the fonts that it finds.
+  # Figure without pyplot: pyplot would keep each figure and may need a display.
   settings: dict[Any, Any] = {
-    **matplotlib.rcParamsDefault,  # not those of the user's matplotlibrc
+    **matplotlib.rcParamsDefault,  # The user's matplotlibrc has no effect.
     **dict.fromkeys(_COLORED, text_color),
-    "svg.hashsalt": "octet",  # the same ids in each run, so that equal curves give equal files
+    "svg.hashsalt": "octet",  # The same ids in each run, so that equal curves give equal files.
     "svg.fonttype": "none" if text_color == TEXT_COLOR else "path",
-    "text.parse_math": False,  # a $ in the name of a run, metric or parameter is no formula
+    "text.parse_math": False,  # A $ in the name of a run, metric or parameter is no formula.
     "font.size": 10,
   }
   with matplotlib.rc_context(settings):
@@ -70,7 +70,7 @@ def element(figure: Any, title: str) -> str:
 
   Args:
     figure: of `figure_class(TEXT_COLOR)`, inside of its block.
-    title: what a screen reader says.
+    title: for screen readers.
   """
   written = io.StringIO()
   figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
@@ -78,6 +78,6 @@ def element(figure: Any, title: str) -> str:
   text = text[text.index("<svg") :]
   # Every picture has the same ids, and a page must not have an id twice. Nothing refers to these.
   text = re.sub(r'<g id="[^"]*"', "<g", text)
-  text = re.sub(r' (width|height)="[^"]*"', "", text, count=2)  # only those of the <svg> itself
+  text = re.sub(r' (width|height)="[^"]*"', "", text, count=2)  # Only the size of the <svg> itself.
   text = text.replace(TEXT_COLOR, "currentColor").replace(PAGE_COLOR, "var(--page)")
   return text.replace("<svg", f'<svg role="img" aria-label="{html.escape(title)}"', 1)

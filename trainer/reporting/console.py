@@ -1,10 +1,10 @@
-"""Shows Octet's log lines to a person who runs a Python program or a notebook.
+"""Shows Octet's log lines to the user of a Python program or a notebook.
 
     with console.lines_shown(config.show_progress):
       logging.info("...")  # is printed, although absl hides what is below a warning
 
-A command shows them anyway, and so does a program that has set absl's verbosity: there nothing is
-changed. Lines of other libraries are neither shown nor hidden.
+A command shows them anyway, and so does a program that has set absl's verbosity: there this module
+changes nothing. Lines of other libraries are neither shown nor hidden.
 
     line = console.LiveLine(renderable, console.of_errors())
     line.show()  # stays below everything that is printed or logged meanwhile
@@ -29,25 +29,25 @@ from trainer.cli import command
 _OCTET = str(pathlib.Path(command.__file__).parents[1])
 
 _lock = threading.Lock()
-_open = 0  # how many contexts show the lines
-_level_before = logging.NOTSET  # of absl's logger, when the first of them was entered
+_open = 0  # The number of open contexts that show the lines.
+_level_before = logging.NOTSET  # Level of absl's logger before the first context.
 
 
 def someone_looks() -> bool:
-  """Returns whether the standard error output is a terminal or that of a notebook's cell."""
+  """Returns whether the standard error output is a terminal or a notebook's cell."""
   console = of_errors()
   return console.is_terminal or console.is_jupyter
 
 
 def of_errors() -> rich_console.Console:
   """Returns a console that writes to the standard error output."""
-  # rich would take any output for a terminal where FORCE_COLOR is set, as in many CI systems, and
-  # write its control characters into a log file.
+  # With FORCE_COLOR, as in many CI systems, rich would take any output for a terminal and write its
+  # control characters into a log file.
   console = rich_console.Console(
     stderr=True, force_terminal=sys.stderr.isatty(), markup=False, emoji=False, highlight=False
   )
-  # The terminal wraps what is too long, so that it can be copied in one piece. A notebook would
-  # have a scroll bar in place of it.
+  # The terminal wraps long lines, so that a user can copy them in one piece. A notebook would have
+  # a scroll bar instead.
   console.soft_wrap = console.is_terminal
   return console
 
@@ -55,7 +55,7 @@ def of_errors() -> rich_console.Console:
 def can_draw(console: rich_console.Console) -> bool:
   """Returns whether a console can have a LiveLine.
 
-  That is a terminal with a cursor, or a notebook with the package that draws rich's lines in it.
+  It needs a terminal with a cursor, or a notebook with the package that draws rich's lines there.
   """
   return console.is_interactive or (
     console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
@@ -63,12 +63,12 @@ def can_draw(console: rich_console.Console) -> bool:
 
 
 class LiveLine:
-  """A line that stays below everything that is printed or logged while it is shown.
+  """A line below all output and log lines.
 
-  A process shows one at a time. That of a second training is shown when the first is hidden.
+  A process shows one at a time. A second training's line appears when the first one's goes.
 
   Args:
-    renderable: what rich draws at each refresh. It must fit in one line.
+    renderable: for rich to draw at each refresh. It must fit in one line.
     console: where to draw.
   """
 
@@ -88,12 +88,12 @@ class LiveLine:
     return self._live is not None
 
   def show(self) -> None:
-    """Shows the line, unless it or another one is shown."""
+    """Shows the line, unless it or another one is visible."""
     with _lock:
       if LiveLine._shown is not None:
         return
       LiveLine._shown = self
-    # rich would send to this console what a program prints to a file, as with `> out.txt`.
+    # rich would send a program's output to a file, as with `> out.txt`, to this console.
     redirect_stdout = self._console.is_jupyter or sys.stdout.isatty()
     self._live = rich_live.Live(
       self._renderable,
@@ -104,7 +104,7 @@ class LiveLine:
     )
     streams = [sys.stderr, *([sys.stdout] if redirect_stdout else [])]
     self._live.start()
-    # rich replaces sys.stderr and sys.stdout. A log handler keeps the stream that it was made with.
+    # rich replaces sys.stderr and sys.stdout. A log handler keeps its first stream.
     for handler in _stream_handlers():
       if handler.stream in streams:
         replacement = sys.stderr if handler.stream is streams[0] else sys.stdout
@@ -112,7 +112,7 @@ class LiveLine:
     self._live.refresh()
 
   def hide(self) -> None:
-    """Takes the line away, if it is shown."""
+    """Takes the line away, if it is visible."""
     if self._live is None:
       return
     # rich's streams write as they should after this too, so no log line comes to the live line.
@@ -144,11 +144,11 @@ def lines_shown(wanted: bool | None) -> Iterator[None]:
   """Shows Octet's lines while the context is open.
 
   Args:
-    wanted: RunConfig.show_progress: None shows them where someone looks.
+    wanted: RunConfig.show_progress: None shows them on a terminal and in a notebook.
   """
   shows = someone_looks() if wanted is None else wanted
   with _lock:
-    # One that is open already has lowered the level: it is no setting of the program.
+    # Another open context has lowered the level: the level is no setting of the program.
     shows = shows and (_open > 0 or not absl_logging.get_absl_logger().isEnabledFor(logging.INFO))
     if shows:
       _enter()
@@ -166,7 +166,8 @@ def _enter():
   if not _open:
     _level_before = logger.level
     logger.setLevel(logging.INFO)
-    # A filter, which is asked before all handlers: the program's would show the line once more.
+    # A filter, since the logger asks it before all handlers: the program's handler would show the
+    # line once more.
     logger.addFilter(_print)
   _open += 1
 
@@ -177,7 +178,7 @@ def _leave():
   _open -= 1
   if not _open:
     logger.removeFilter(_print)
-    if logger.level == logging.INFO:  # else the program has set it meanwhile
+    if logger.level == logging.INFO:  # Otherwise the program has set it meanwhile.
       logger.setLevel(_level_before)
 
 
@@ -186,6 +187,6 @@ def _print(record):
   if record.levelno > logging.INFO:
     return True
   if record.pathname.startswith(_OCTET):
-    # sys.stderr is looked up at each line, since a bar and a notebook replace it.
+    # Look sys.stderr up at each line, since a bar and a notebook replace it.
     print(command.LineFormatter().format(record), file=sys.stderr, flush=True)
   return False

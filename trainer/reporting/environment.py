@@ -5,7 +5,7 @@
 
 "earlier" has the records of the trainings that this training continues, the oldest first. In a git
 repository the record has the commit and the changes, see `working_tree`. An earlier record leaves
-out a LONG value that equals the next record's. No environment variable is recorded.
+out a LONG value that equals the next record's. The record has no environment variable.
 """
 
 import datetime
@@ -22,12 +22,12 @@ from trainer import errors
 from trainer.io import json_form
 from trainer.reporting import working_tree
 
-if TYPE_CHECKING:  # these import TensorFlow, which trainer.plot does without
+if TYPE_CHECKING:  # These import TensorFlow, and trainer.plot works without it.
   from trainer import run_config as run_config_lib
   from trainer.devices import device as device_lib
 
 NAME = "environment.json"
-LONG = ("packages", "diff", "untracked")  # tables leave these out
+LONG = ("packages", "diff", "untracked")  # Tables leave these out.
 _FORM = {"earlier": list[dict], ...: str | int | dict}
 
 
@@ -42,7 +42,7 @@ def save(
     run_config: the configuration of the training.
 
   Raises:
-    OutputError: the file cannot be written.
+    OutputError: it cannot write the file.
   """
   try:
     earlier = read(model_dir)
@@ -94,8 +94,8 @@ def here() -> dict[str, Any]:
 def _packages():
   """Returns the name of each installed distribution → its version."""
   found = importlib.metadata.distributions()
-  # Of a distribution that is found twice, the first is imported. A damaged one has no name.
-  # `metadata` is parsed each time that it is asked for.
+  # Of a distribution in two places, Python imports the first. A damaged one has no name. Read
+  # `metadata` once: each access parses it anew.
   pairs = [(each["Name"], each["Version"]) for each in (one.metadata for one in found)]
   named = [(name, version) for name, version in reversed(pairs) if name]
   return dict(sorted(named, key=lambda pair: pair[0].lower()))
@@ -112,7 +112,7 @@ def read(model_dir: str) -> list[dict[str, Any]]:
 
 
 def _command():
-  """Returns the command line that repeats this run, with `-m module` if a module was run."""
+  """Returns the command line that repeats this run, with `-m module` for a run of a module."""
   spec = getattr(sys.modules["__main__"], "__spec__", None)
   program = ["-m", spec.name.removesuffix(".__main__")] if spec else sys.argv[:1]
   return shlex.join(["python", *program, *sys.argv[1:]])

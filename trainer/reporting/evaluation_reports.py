@@ -9,8 +9,8 @@ Layout:
                                                               each example, for comparisons
     <model_dir>/evaluation_reports/<evaluation>-<step>.png    the worst examples, where images
 
-<evaluation> is "eval", or "eval_<name>", written as in URLs: a name may be a relative path. The
-JSON has:
+<evaluation> is "eval", or "eval_<name>", quoted as in URLs: a name may be a relative path. The JSON
+has:
 
     "evaluation", "step", "kind"     the name or "", the checkpoint's step, "classes" or "numbers"
     "examples", "features"           their number, and the SHA-256 of their features
@@ -41,7 +41,7 @@ from trainer.io import json_form
 from trainer.reporting import metrics_file
 
 FOLDER = "evaluation_reports"
-CLASSES, NUMBERS = "classes", "numbers"  # the kinds of reports
+CLASSES, NUMBERS = "classes", "numbers"  # The kinds of reports.
 _FORM = {
   "evaluation": str,
   "step": int,
@@ -64,9 +64,9 @@ def write(model_dir: str, report: Mapping[str, Any], arrays: Mapping[str, np.nda
   """Writes a report and its arrays, an entry for each example; returns the path of the JSON file.
 
   Raises:
-    OutputError: a file cannot be written.
+    OutputError: it cannot write a file.
   """
-  from trainer.io import files, storage  # which import TensorFlow
+  from trainer.io import files, storage  # These import TensorFlow.
 
   path = stem(model_dir, report["evaluation"], report["step"])
   storage.makedirs(os.path.dirname(path))
@@ -98,7 +98,7 @@ def newest(model_dir: str) -> list[dict[str, Any]]:
 
 
 def steps_of(model_dir: str) -> dict[str, list[int]]:
-  """Returns the name of each evaluation that has reports → their steps."""
+  """Returns the name of each evaluation with reports → their steps."""
   folder = epath.Path(model_dir) / FOLDER
   steps: dict[str, list[int]] = {}
   for path in folder.iterdir() if folder.is_dir() else ():
@@ -112,7 +112,7 @@ def observed(model_dir: str, evaluation: str, step: int) -> dict[str, np.ndarray
   """Returns the arrays of a report, an entry for each example.
 
   Raises:
-    FileDamagedError: the file is not there or is damaged.
+    FileDamagedError: the file is missing or damaged.
   """
   path = epath.Path(f"{stem(model_dir, evaluation, step)}.npz")
   try:

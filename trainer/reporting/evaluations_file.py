@@ -3,17 +3,17 @@
     evaluations_file.add("out/digits", "test", 100, {"loss": 0.5})
     evaluations_file.read("out/digits", "test")  # {100: {"loss": 0.5}}
 
-They tell which checkpoints are the best, when to stop early, and what was evaluated. Layout of a
-model_dir:
+They decide which checkpoints are the best and when to stop early, and record past evaluations.
+Layout of a model_dir:
 
     evaluations.json                    {name: {step: {metric: value}}}; one process at a time
                                         changes it, under a lock on evaluations.json.lock
     evaluations-<number>-<id>.json      the same, from one process, on file systems without locks
                                         (gs://), see `files.own_path`; all such files together count
 
-An object store has no locks, and an object is always written as a whole. Two processes that write
-the same object would lose each other's entries, so each process has its own. On a local disk one
-file under a lock stays one file, however often a run is restarted.
+An object store has no locks, and a write replaces a whole object. Two processes that write the same
+object would lose each other's entries, so each process has its own. On a local disk one file under
+a lock stays one file, however many restarts a run has.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ def read(
   Args:
     directory: the model_dir.
     evaluation: the evaluation's name, or "".
-    names: of the model_dir's files, where the caller has just listed them.
+    names: of the model_dir's files, if the caller has just listed them.
 
   Returns:
     Step → {metric: value}.
@@ -102,7 +102,7 @@ def set_aside(directory: str, step: int, folder: str) -> None:
     folder: gets files of the same names.
   """
   for path in _files(directory):
-    # What is there cannot be changed by another process meanwhile.
+    # Under the lock, no other process can change these meanwhile.
     with _locked(directory) if storage.exists(path) else contextlib.nullcontext():
       noted, target = _read(path), os.path.join(folder, os.path.basename(path))
       later = {
@@ -123,11 +123,11 @@ def add(directory: str, evaluation: str, step: int, metrics: Mapping[str, float]
   Args:
     directory: the model_dir.
     evaluation: the evaluation's name, or "".
-    step: the step of the checkpoint that was evaluated.
+    step: the step of the evaluated checkpoint.
     metrics: name → value.
 
   Raises:
-    OutputError: they cannot be written.
+    OutputError: it cannot write them.
   """
   with _locked(directory) as is_locked:
     if is_locked:
@@ -141,7 +141,7 @@ def add(directory: str, evaluation: str, step: int, metrics: Mapping[str, float]
 
 @contextlib.contextmanager
 def _locked(directory):
-  """Locks the file that all processes share; yields whether that is possible."""
+  """Locks the file that all processes share; yields whether it could."""
   if storage.is_remote(directory):
     yield False
     return

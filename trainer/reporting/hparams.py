@@ -3,7 +3,7 @@
     hparams.begin("out/sweep/trials/3", trial)
     hparams.end("out/sweep/trials/3")
 
-TensorBoard finds the metrics of a trial by itself: all scalars of its folder and of those below.
+TensorBoard finds the metrics of a trial by itself: all scalars of its folder and the folders below.
 """
 
 import ast
@@ -15,21 +15,21 @@ from trainer.reporting import summaries, trial_file
 
 
 def begin(model_dir: str, trial: trial_file.Trial) -> None:
-  """Writes the parameters of a trial that begins or goes on."""
+  """Writes the parameters of a trial that begins or resumes."""
   values = {key: _value(text) for key, text in trial.bindings.items()}
   values |= {} if trial.seed is None else {"seed": trial.seed}
   summaries.Writer(model_dir).summary(api.hparams_pb(values, trial_id=trial.title))
 
 
 def end(model_dir: str) -> None:
-  """Writes that a trial has come to its end."""
+  """Writes that a trial has ended."""
   summaries.Writer(model_dir).summary(hparams_summary.session_end_pb(api_pb2.STATUS_SUCCESS))
 
 
 def _value(text):
-  """Returns a number or a bool for gin text that is one; else the text."""
+  """Returns a number or a bool if the gin text is one; otherwise the text."""
   try:
     value = ast.literal_eval(text)
-  except (SyntaxError, ValueError):  # a reference, or a macro
+  except (SyntaxError, ValueError):  # A reference, or a macro.
     return text
   return value if isinstance(value, bool | int | float) else text

@@ -1,4 +1,4 @@
-"""The metrics in the result of an evaluation: all that are numbers, or the one of a setting."""
+"""The metrics in the result of an evaluation: all numbers, or the metric of a setting."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,8 +9,8 @@ from trainer import errors
 
 
 def scalars(result: Mapping[str, Any]) -> dict[str, float]:
-  """Returns those metrics in an evaluation's result that are numbers, not arrays."""
-  # JSON takes no scalars of numpy, which an Estimator of trainer.compat gives.
+  """Returns the metrics in an evaluation's result that are numbers, not arrays."""
+  # An Estimator of trainer.compat returns numpy scalars, and JSON takes none.
   plain = {
     name: value.item() if isinstance(value, np.generic) else value for name, value in result.items()
   }

@@ -1,4 +1,4 @@
-"""The scalars of a run as JSON lines, which can be read without TensorBoard and TensorFlow.
+"""The scalars of a run as JSON lines, readable without TensorBoard and TensorFlow.
 
     metrics_file.append("out/digits", "train", 100, {"loss": 0.5})
     for line in metrics_file.read("out/digits"):
@@ -11,16 +11,16 @@ Layout:
                                              see `files.own_path`
 
 A line is an object with "step" (int), "time" (seconds since the epoch), "kind" ("train", "eval",
-"eval_<name>") and the scalars by name; null stands for NaN and infinity. A scalar called step, time
-or kind gets a "_" after its name.
+"eval_<name>") and the scalars by name; null means NaN or infinity. A scalar called step, time or
+kind gets a "_" after its name.
 
-A line of kind "start" has no scalars. It says that a training began at that step. Earlier lines
-with a later step come from a training that was cut off and then done again from that step.
+A line of kind "start" has no scalars. It marks the start of a training at that step. Earlier lines
+with a later step come from an interrupted training that a later training repeated from that step.
 
-An object store cannot append, and if two processes rewrote the same object, lines would be lost.
-So there each process has a file of its own and rewrites it at each report; `read` merges the files
-by time. No line has an earlier time than the lines that its process found when it began: a machine
-whose clock was set back goes on from the newest one.
+An object store cannot append, and two processes that rewrite the same object lose lines. So there
+each process has a file of its own and rewrites it at each report; `read` merges the files by time.
+No line has an earlier time than the lines that its process found when it began: if a machine's
+clock went back, its times continue from the newest one.
 """
 
 import json
@@ -74,7 +74,7 @@ def append(
     clock: returns seconds since the epoch.
 
   Raises:
-    OutputError: the file cannot be written.
+    OutputError: it cannot write the file.
   """
   line = {"step": int(step), "time": round(clock(), 3), "kind": kind, **_scalars(values)}
   if _is_remote(model_dir):
@@ -86,12 +86,12 @@ def append(
 def read(model_dir: str) -> list[dict[str, Any]]:
   """Returns the valid lines of a run, sorted by step; [] if there is no file.
 
-  If two lines have the same kind and step, the later one is valid. If a training was cut off and
-  then continued from an earlier step, its lines after that step are not valid. Damaged lines are
-  skipped with a warning.
+  If two lines have the same kind and step, the later one is valid. If a training was interrupted
+  and resumed from an earlier step, its lines after that step are not valid. The function skips
+  damaged lines with a warning.
 
   Raises:
-    SettingError: a file cannot be read.
+    SettingError: it cannot read a file.
   """
   return valid(_lines(model_dir))
 
@@ -104,7 +104,7 @@ def valid(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     step, kind = line["step"], line["kind"]
     if kind == START:
       kept = {key: old for key, old in kept.items() if key[0] <= step}
-    elif kind == TRAIN and step <= newest:  # a training that wrote no "start" line
+    elif kind == TRAIN and step <= newest:  # A training that wrote no "start" line.
       kept = {key: old for key, old in kept.items() if key[0] < step or key[1] != TRAIN}
     if kind != START:
       kept[step, kind] = line
@@ -113,7 +113,7 @@ def valid(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class Tail:
-  """Reads the lines of a run as they are written, those of kind START too.
+  """Reads the lines of a run as they arrive, also lines of kind START.
 
   Args:
     model_dir: see `append`.
@@ -121,13 +121,14 @@ class Tail:
 
   def __init__(self, model_dir: str) -> None:
     self._model_dir = model_dir
-    self._done: dict[str, int] = {}  # path → how much of the file was read, in whole lines
+    # path → how much of the file this object has read, in whole lines.
+    self._done: dict[str, int] = {}
 
   def new(self) -> list[dict[str, Any]]:
-    """Returns the lines that came since the last call; all lines at the first call.
+    """Returns the lines since the last call; all lines at the first call.
 
     Raises:
-      SettingError: a file cannot be read.
+      SettingError: it cannot read a file.
     """
     found: list[dict[str, Any]] = []
     for path, data in self._data():
@@ -155,7 +156,7 @@ def has_line(model_dir: str, kind: str, step: int, values: Mapping[str, Any]) ->
     values: see `append`.
 
   Raises:
-    SettingError: a file cannot be read.
+    SettingError: it cannot read a file.
   """
   scalars = _scalars(values)
   return any(
@@ -168,7 +169,7 @@ def has_line(model_dir: str, kind: str, step: int, values: Mapping[str, Any]) ->
 def seconds_since(
   model_dir: str, kind: str, clock: Callable[[], float] = time.time
 ) -> float | None:
-  """How long ago the last line of a kind was written.
+  """Returns the age of the last line of a kind.
 
   Args:
     model_dir: see `append`.
@@ -176,10 +177,10 @@ def seconds_since(
     clock: seconds since the epoch.
 
   Returns:
-    Seconds. None if there is no such line, or if its time is still to come: the clock was set back.
+    Seconds. None without such a line, or if its time is in the future: the clock went back.
 
   Raises:
-    SettingError: a file cannot be read.
+    SettingError: it cannot read a file.
   """
   times = [line["time"] for line in read(model_dir) if line["kind"] == kind]
   passed = clock() - times[-1] if times else -1.0
@@ -187,7 +188,7 @@ def seconds_since(
 
 
 def _lines(model_dir):
-  """Returns all sound lines, in the order in which they were written."""
+  """Returns all sound lines, in the order of their writes."""
   path = os.path.join(model_dir, NAME)
   texts = (
     _read_remote(model_dir)
@@ -205,7 +206,7 @@ def _text(line):
 
 
 def _scalars(values):
-  """Values as a line has them."""
+  """Values for a line."""
   return {
     f"{name}_" if name in _RESERVED else name: _plain(value) for name, value in values.items()
   }
@@ -235,13 +236,13 @@ def _append(path, text):
   try:
     with open(path, "ab+", buffering=0) as file:
       # The lock keeps other processes from writing between the check of the last byte and the
-      # write. On a file system without locks a line is still appended whole, by one system call.
-      # But a line that another process has only half written would then look like one of a process
-      # that was killed, and an empty line would follow it. `read` skips empty lines.
+      # write. On a file system without locks an append is still whole, by one system call. But
+      # another process's half-written line would then look like a killed process's, and an empty
+      # line would follow it. `read` skips empty lines.
       file_locks.lock(file)
       if file.seek(0, os.SEEK_END):
         file.seek(-1, os.SEEK_END)
-        if file.read(1) != b"\n":  # a process was killed while it wrote its line
+        if file.read(1) != b"\n":  # A process died while it wrote its line.
           text = "\n" + text
       left = text.encode()
       # A disk that becomes full accepts a part of the bytes. Only the next write raises an error.

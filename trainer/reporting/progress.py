@@ -15,17 +15,17 @@ from rich import progress_bar, segment
 from trainer.cli import formatting
 from trainer.reporting import console as console_lib
 
-# Of lines that a person alone reads: a notebook keeps each of them.
+# The fewest seconds between two lines that only a person reads: a notebook keeps each line.
 _SECONDS_BETWEEN_LINES = 10.0
 
 _LONG = 100 * 365.25 * 24 * 3600  # seconds
 
-# Columns to the right of the bar. A terminal writes there what is typed, as ^C^C: a line that it
-# wraps could not be erased.
+# Columns to the right of the bar. A terminal echoes typed characters there, as ^C^C: after a
+# wrapped line it could not erase the bar.
 _ROOM = 5
 
 _BAR_WIDTH = 40
-_LEAST_BAR_WIDTH = 10  # a shorter one is left out
+_LEAST_BAR_WIDTH = 10  # A narrower bar is left out.
 
 
 def line(step: int, final_step: int | None, report: Mapping[str, float]) -> formatting.Fields:
@@ -33,8 +33,8 @@ def line(step: int, final_step: int | None, report: Mapping[str, float]) -> form
 
   Args:
     step: the global step.
-    final_step: the step at which the training ends; None if it is not known.
-    report: what `totals.Totals.take` returns.
+    final_step: the last step of the training; None if unknown.
+    report: from `totals.Totals.take`.
   """
   rate = report.get("learning_rate")
   fields = [(0, _step(step, final_step)), (1, f"loss {report['loss']:.5g}")]
@@ -63,11 +63,11 @@ def _eta(step, final_step, steps_per_second):
 
 
 class _Bar:
-  """What rich draws of a training, always in one line.
+  """The bar of a training for rich, always in one line.
 
   Attributes:
     step: the newest global step.
-    steps_per_second: the speed that the remaining time follows from; None before the first loop.
+    steps_per_second: the speed, for the remaining time; None before the first loop.
     report: the newest report, or None.
   """
 
@@ -80,8 +80,8 @@ class _Bar:
   def __rich_console__(
     self, console: rich_console.Console, options: rich_console.ConsoleOptions
   ) -> rich_console.RenderResult:
-    # Asked at each refresh, since a window changes its size. The console goes by the variable
-    # COLUMNS where it is set, which may be that of another window.
+    # Ask at each refresh, since a window changes its size. rich's console prefers the variable
+    # COLUMNS, and that may be another window's.
     columns = min(console.width, formatting.terminal_columns(console.file) or console.width)
     width = columns - _ROOM
     final_step = self._final_step
@@ -102,7 +102,7 @@ class _Bar:
       return
     yield segment.Segment("train  ")
     bar = progress_bar.ProgressBar(final_step, self.step, width=bar_width)
-    # Without colors rich leaves out the rest of the bar, so that it is padded.
+    # Without colors rich leaves out the rest of the bar, so pad it.
     yield from segment.Segment.adjust_line_length(list(console.render(bar, options)), bar_width)
     yield segment.Segment(f"  {text}")
 
@@ -110,14 +110,14 @@ class _Bar:
 class Progress:
   """Shows reports: as log lines, and on a terminal or in a notebook as a bar.
 
-  Where the lines are for a person alone (see `console`), the bar shows each report, and a line
-  comes every ten seconds where there is no bar, and at the end.
+  If only a person reads the lines (see `console`), the bar shows each report. Without a bar, a line
+  comes every ten seconds. A last line comes at the end.
 
   Args:
-    start: the step at which the training starts.
-    final_step: the step at which it ends; None if it is not known.
+    start: the first step of the training.
+    final_step: its last step; None if unknown.
     show: RunConfig.show_progress: False for no bar.
-    console: where the bar is drawn; None for the standard error output.
+    console: the console for the bar; None for the standard error output.
     clock: seconds.
   """
 
@@ -131,11 +131,12 @@ class Progress:
   ) -> None:
     self._final_step = final_step
     self._clock = clock
-    self._kept: formatting.Fields | None = None  # the newest report's line, if it was not logged
+    # The newest report's line, if the log does not have it.
+    self._kept: formatting.Fields | None = None
     self._logged_at = clock()
     console = console or console_lib.of_errors()
     self._has_bar = show is not False and console_lib.can_draw(console)
-    self._pauses = not console.is_jupyter  # where each pause would leave an empty cell's output
+    self._pauses = not console.is_jupyter  # There, each pause would leave an empty cell's output.
     self._bar = _Bar(start, final_step)
     self._line = console_lib.LiveLine(self._bar, console)
     self._show()
@@ -148,7 +149,7 @@ class Progress:
       steps_per_second: the speed since the last report.
     """
     self._bar.step = step
-    if self._bar.report is None:  # from then on the bar has the log's speed
+    if self._bar.report is None:  # From then on the bar has the log's speed.
       self._bar.steps_per_second = steps_per_second
     self._show()
 
@@ -170,7 +171,7 @@ class Progress:
       self._line.hide()
 
   def close(self) -> None:
-    """Removes the bar, and logs the newest report if that was only in the bar."""
+    """Removes the bar, and logs the newest report if only the bar had it."""
     self._line.hide()
     if self._kept is not None:
       self._log(self._kept)

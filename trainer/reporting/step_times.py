@@ -20,9 +20,9 @@ import tensorflow as tf
 
 from trainer.io import files, storage
 
-LOOP = "octet device loop"  # the name of the device loops in a profile
-_INPUT = "IteratorGetNextOp::DoCompute"  # TensorFlow's name for the wait for a batch
-_OPERATIONS = 8  # the number of operations in the table
+LOOP = "octet device loop"  # The name of the device loops in a profile.
+_INPUT = "IteratorGetNextOp::DoCompute"  # TensorFlow's name for the wait for a batch.
+_OPERATIONS = 8  # The number of operations in the table.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class StepTimes:
     device: the device loops computed.
     host: between the end of a device loop and the start of the next one.
     operations: kind of operation → seconds on the CPU, summed over all threads, the longest first.
-      It is empty if the profile has no operations, as for steps that run in a single thread (see
+      It is empty if the profile has no operations, as for steps in a single thread (see
       `trainer.programs.executor`).
   """
 
@@ -45,7 +45,7 @@ class StepTimes:
 
 
 def mark_loop() -> contextlib.AbstractContextManager[Any]:
-  """Returns a context that marks a device loop in the profile, if one is being taken."""
+  """Returns a context that marks a device loop in a running profile."""
   return tf.profiler.experimental.Trace(LOOP)
 
 
@@ -53,7 +53,7 @@ def read(directory: str) -> StepTimes | None:
   """Reads the newest profile in a directory.
 
   Args:
-    directory: the one that was given to tf.profiler.experimental.start.
+    directory: the argument of tf.profiler.experimental.start.
 
   Returns:
     The times of the device loops that began and ended within the profile; None if none did.
@@ -77,7 +77,8 @@ def read(directory: str) -> StepTimes | None:
   loops = sorted((start, start + seconds) for name, start, seconds in events if name == LOOP)
   if not loops:
     return None
-  # The profile may begin and end within a loop; that loop has no mark. So its events are left out.
+  # The profile may begin and end within a loop; that loop has no mark. So the function leaves out
+  # its events.
   inside = [
     (name, seconds) for name, start, seconds in events if loops[0][0] <= start <= loops[-1][1]
   ]
@@ -94,7 +95,7 @@ def read(directory: str) -> StepTimes | None:
 
 
 def table(times: StepTimes, first: int, last: int) -> str:
-  """Returns the times as text; they are those of the steps after `first` up to `last`."""
+  """Returns the times of the steps after `first` up to `last`, as text."""
   steps = last - first
   whole = times.input + times.device + times.host
 

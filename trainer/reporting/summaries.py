@@ -1,9 +1,9 @@
 """Collects the scalars that a model_fn gives to `tf.summary`, and writes TensorBoard files.
 
-Many steps run in one call on the device, where no file can be written. So `tf.summary.scalar`
+Many steps run in one call on the device, and a device cannot write files. So `tf.summary.scalar`
 inside a model_fn only records its value as an output of the step, and the host writes it with the
-number of its step. Images, histograms and texts inside a model_fn are not written, and a warning
-says so; a host_call can write them.
+number of its step. Octet does not write images, histograms and texts from inside a model_fn, and
+warns; a host_call can write them.
 """
 
 import collections
@@ -33,15 +33,15 @@ from trainer.tracing import graph_collections
 
 v1 = tf.compat.v1
 
-# Whether calls of tf.summary are recorded instead of written.
+# Whether to record calls of tf.summary instead of writing them.
 _is_intercepted = contextvars.ContextVar("summaries are intercepted", default=False)
 
-# The list to which new writers are added, or None.
+# The list for new writers, or None.
 _writers: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar(
   "kept writers", default=None
 )
 
-# Per thread, because each replica is traced in a thread of its own.
+# Per thread, because a thread of its own traces each replica.
 _collecting = threading.local()
 
 
@@ -58,11 +58,11 @@ def collect_scalars() -> Iterator[dict[str, tf.Tensor]]:
 
 
 def record(tag: str, value: Any) -> None:
-  """Hands a scalar to the enclosing `collect_scalars`; without one, the scalar is dropped.
+  """Hands a scalar to the enclosing `collect_scalars`; drops it without one.
 
   Args:
     tag: its name in the log and in TensorBoard.
-    value: a tensor or number with one element, of any dtype; it is kept as a float32 scalar.
+    value: a tensor or number with one element, of any dtype; it becomes a float32 scalar.
   """
   scalars = getattr(_collecting, "scalars", None)
   if scalars is not None:
@@ -70,14 +70,14 @@ def record(tag: str, value: Any) -> None:
 
 
 def recorded() -> dict[str, tf.Tensor]:
-  """Returns what the enclosing `collect_scalars` has received; what is taken out is not kept."""
+  """Returns the enclosing `collect_scalars`'s dict; a caller may take entries out of it."""
   return getattr(_collecting, "scalars", None) or {}
 
 
 def intercept_scalars() -> contextlib.AbstractContextManager[None]:
   """Makes `tf.summary.scalar` and `tf.compat.v1.summary.scalar` record inside a `with` block.
 
-  The block is entered once around a trace, for all replicas.
+  The caller enters the block once around a trace, for all replicas.
   """
   return patches.set_context(_is_intercepted, True)
 
@@ -92,14 +92,14 @@ def _write(original, tag, tensor, step=None, metadata=None, name=None):
     return tf.constant(True)
   written = original(tag, tensor, step=step, metadata=metadata, name=name)
   # A static value (it is False) means that there is no default writer. Otherwise the model_fn has
-  # opened a writer of its own, which writes the summary.
+  # opened a writer of its own, and that writes the summary.
   if tf.get_static_value(written) is not None:
     _tell(tag)
   return written
 
 
 patches.replaces(tf.summary, "write")(_write)
-# tf.summary.scalar comes from tensorboard, which calls `write` through a module of its own.
+# tf.summary.scalar comes from tensorboard, and calls `write` through a module of tensorboard.
 patches.replaces(tensorboard.compat.tf2.summary, "write")(_write)
 
 
@@ -125,8 +125,8 @@ for _name in ("audio", "histogram", "image", "tensor_summary", "text"):
 def keep_writers(writers: list) -> contextlib.AbstractContextManager[None]:
   """Adds the writers that `tf.summary.create_file_writer` makes inside a `with` block to a list.
 
-  Without a reference in Python, a writer that is made while a function is traced is deleted before
-  the function runs.
+  Without a reference in Python, a writer made during a trace would be gone before the function
+  runs.
   """
   return patches.set_context(_writers, writers)
 
@@ -151,16 +151,16 @@ def _tell(tag):
     )
 
 
-# The files that this process writes, by folder, the one that was used last at the end. TensorBoard
-# reads the files of a folder in the order of their names, and keeps each of them open.
+# The files that this process writes, by folder, the last used at the end. TensorBoard reads the
+# files of a folder in the order of their names, and keeps each file open.
 _open: collections.OrderedDict[str, "_File"] = collections.OrderedDict()
 _MOST_OPEN = 16
-_FLUSH_ONLY = 2**31 - 1  # events, and milliseconds, after which a file would be written by itself
-_BEGUN = re.compile(r"events\.out\.tfevents\.(\d+)\.")  # the second
-_CLOCKS_DIFFER_SECONDS = 60.0  # those of the machines that write in one folder
+_FLUSH_ONLY = 2**31 - 1  # TensorFlow flushes by itself after so many events or milliseconds: never.
+_BEGUN = re.compile(r"events\.out\.tfevents\.(\d+)\.")  # The second of the file's beginning.
+_CLOCKS_DIFFER_SECONDS = 60.0  # At most, between machines that write in one folder.
 _open_lock = threading.RLock()
 
-# model_dir → the step at which this process's newest training of it began.
+# model_dir → the first step of this process's newest training there.
 _started: dict[str, int] = {}
 
 
@@ -168,10 +168,10 @@ class _File:
   """The one file that this process writes in a folder.
 
   Args:
-    directory: the folder, which is made.
+    directory: the folder, made if needed.
 
   Raises:
-    OpError: the file cannot be written.
+    OpError: TensorFlow cannot write the file.
   """
 
   def __init__(self, directory: str) -> None:
@@ -179,7 +179,7 @@ class _File:
     self._suffix = f".{uuid.uuid4().hex[:8]}.v2"
     self._directory = directory
     _wait_for_a_new_second(directory)
-    # What is written waits for `flush`, which can be called again where the storage fails.
+    # Events wait for `flush`, because `flush` can run again after an error of the storage.
     self.writer = storage.retry(
       "write TensorBoard files to",
       directory,
@@ -187,7 +187,7 @@ class _File:
         directory, _FLUSH_ONLY, _FLUSH_ONLY, filename_suffix=self._suffix
       ),
     )
-    self._path: str | None = None  # as soon as a listing has shown it
+    self._path: str | None = None  # As soon as a listing has shown it.
 
   def is_there(self) -> bool:
     """Whether this process made the file and nobody has removed it."""
@@ -201,15 +201,15 @@ class _File:
     return bool(found) or storage.is_remote(self._directory)
 
   def flush(self) -> None:
-    """Has all written."""
+    """Writes all events to the file."""
     storage.retry("write TensorBoard files to", self._directory, self.writer.flush)
 
   def write(self, event: event_pb2.Event) -> None:
-    """Adds an event, which `flush` writes."""
+    """Adds an event for the next `flush`."""
     tensorflow_internals.write_event(self.writer, event)
 
   def begin(self, step: int) -> None:
-    """Writes that a training begins at a step: TensorBoard drops what is later in the folder."""
+    """Writes that a training begins at a step: TensorBoard drops later events in the folder."""
     start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
     event = event_pb2.Event(wall_time=time.time(), step=step + 1, session_log=start)
     self.write(event)
@@ -217,11 +217,11 @@ class _File:
 
 
 def _wait_for_a_new_second(directory):
-  """Waits while the clock shows the second in which another file of a folder was begun.
+  """Waits until the clock's second differs from the one in another file's name in a folder.
 
-  TensorBoard reads files in the order of their names, which have the second and then a number: 10
-  comes before 9, and what was written first would be taken for a restart. TensorFlow names the
-  files by the clock, so that after the clock was set back a warning is all that helps.
+  TensorBoard reads files in the order of their names, with the second and then a number: 10 comes
+  before 9, so the first file would look like a restart. TensorFlow names the files by the clock, so
+  after the clock went back only a warning helps.
   """
   names = [os.path.basename(path) for path in files.matching(directory, "events.*")]
   begun = {int(match[1]) for match in map(_BEGUN.match, names) if match}
@@ -238,10 +238,10 @@ def _wait_for_a_new_second(directory):
 
 
 def begin(model_dir: str, step: int) -> None:
-  """Notes that a training of this process begins, or goes on from an earlier step.
+  """Notes that a training of this process begins, or resumes from an earlier step.
 
-  In the folder and those of its evaluations TensorBoard then drops what an earlier training wrote
-  of later steps, as that one was cut off and its steps are done again.
+  In the folder and its evaluations' folders TensorBoard then drops an earlier training's events of
+  later steps: that training was interrupted, and this one repeats its steps.
 
   Args:
     model_dir: the folder of the run.
@@ -257,7 +257,7 @@ def begin(model_dir: str, step: int) -> None:
 
 @dataclasses.dataclass
 class Writer:
-  """Writes TensorBoard files to a directory, which is created at the first write.
+  """Writes TensorBoard files to a directory, made at the first write.
 
   All Writers of a process and a directory write to one file.
 
@@ -265,7 +265,7 @@ class Writer:
     directory: local or on any file system that tf.io.gfile supports.
 
   Raises:
-    OutputError: raised at the first write: the directory cannot be written.
+    OutputError: at the first write: it cannot write the directory.
   """
 
   directory: str
@@ -273,7 +273,8 @@ class Writer:
 
   def scalars(self, step: int, values: Mapping[str, float]) -> None:
     """Writes scalars by tag, at a step."""
-    # One event. tf.summary.scalar takes ten times as long, and the devices wait meanwhile.
+    # One event for all scalars: tf.summary.scalar takes ten times as long, and the devices wait
+    # meanwhile.
     pairs = [scalar_summary.scalar_pb(tag, value) for tag, value in values.items()]
     summary = summary_pb2.Summary(value=[pair.value[0] for pair in pairs])
     file = self._opened()
@@ -294,12 +295,12 @@ class Writer:
         tf.summary.image(tag, tf.image.decode_png(value)[tf.newaxis], step=step)
 
   def text(self, step: int, tag: str, text: str) -> None:
-    """Writes a text, which TensorBoard shows with its line breaks and spaces."""
+    """Writes a text; TensorBoard shows its line breaks and spaces."""
     with self._writing():
       tf.summary.text(tag, "\n".join("    " + line for line in text.splitlines()), step=step)
 
   def summary(self, summary: Any) -> None:
-    """Writes a summary of one of TensorBoard's plug-ins, which has no step."""
+    """Writes a summary without a step for one of TensorBoard's plug-ins."""
     file = self._opened()
     # TensorBoard has a message class of its own; some plug-ins make TensorFlow's.
     own = summary_pb2.Summary.FromString(summary.SerializeToString())
@@ -308,15 +309,15 @@ class Writer:
       file.flush()
 
   def drop_from(self, step: int) -> None:
-    """Has TensorBoard drop what the directory has of a step and of later ones."""
+    """Makes TensorBoard drop the directory's events of a step and of later ones."""
     file = self._opened()
     with self._translate_errors():
-      # Twice: TensorBoard drops nothing at the first of all beginnings in a directory.
+      # Twice: TensorBoard drops nothing at the very first beginning in a directory.
       file.begin(step - 1)
       file.begin(step - 1)
 
   def open(self) -> tf.summary.SummaryWriter:
-    """Returns the writer of the directory's file, which is begun if this process has none."""
+    """Returns the writer of the directory's file; begins a file if this process has none."""
     return self._opened().writer
 
   def _opened(self):
@@ -327,7 +328,7 @@ class Writer:
 
   @contextlib.contextmanager
   def _writing(self):
-    """Makes the writer that of tf.summary, and has all written at the end."""
+    """Makes the writer tf.summary's, and writes all its events at the end."""
     file = self._opened()
     with self._translate_errors():
       is_written = False
@@ -352,7 +353,7 @@ class Writer:
 
 
 def _file(directory):
-  """The file of a folder that is open, or a new one."""
+  """The open file of a folder, or a new one."""
   directory = directory.rstrip("/")
   with _open_lock:
     file = _open.pop(directory, None)

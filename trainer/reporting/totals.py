@@ -16,12 +16,12 @@ class Totals:
 
   @property
   def is_empty(self) -> bool:
-    """Whether nothing was added since the last report."""
+    """Whether it is empty since the last report."""
     return not self._steps
 
   @property
   def steps_per_second(self) -> float:
-    """The speed of the loops since the last report, of which there is one at least."""
+    """The speed of the loops since the last report, at least one."""
     return self._steps / self._seconds
 
   def add(self, result: Any) -> None:
@@ -30,14 +30,14 @@ class Totals:
     self._loss += result.loss * result.steps
     self._seconds += result.seconds
     self._input_seconds += result.input_seconds
-    self._scalars = result.scalars  # of the loop's last step: summaries are not averaged
+    # Summaries are the last step's values, not means over the loop.
+    self._scalars = result.scalars
 
   def take(self) -> dict[str, float]:
     """Returns a report of the loops since the last one, and starts the next.
 
-    It has the newest summary scalars, "loss" (mean over the steps), "steps_per_second",
-    "examples_per_second" and "input_wait" (share of the time in which the device waited for a
-    batch).
+    The report has the newest summary scalars, "loss" (mean over the steps), "steps_per_second",
+    "examples_per_second" and "input_wait" (share of the time that the device waited for a batch).
     """
     rate = self.steps_per_second
     report = dict(
@@ -45,7 +45,7 @@ class Totals:
       loss=self._loss / self._steps,
       steps_per_second=rate,
       examples_per_second=rate * self._batch_size,
-      # The device measures its wait by the wall clock, which may be set meanwhile.
+      # The device measures its wait by the wall clock, and somebody may set that meanwhile.
       input_wait=min(1.0, self._input_seconds / self._seconds),
     )
     self._clear()

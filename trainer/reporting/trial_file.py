@@ -1,4 +1,4 @@
-"""The file by which a run knows that it is a trial of a sweep.
+"""The file that tells a run that it is a trial of a sweep.
 
     <model_dir>/trial.json      {"sweep": "digits", "id": "4f0c...", "folder": "out/sweep",
                                 "number": 3, "seed": null, "bindings": {"LR": "0.1"},
@@ -25,12 +25,12 @@ class Trial:
 
   Attributes:
     sweep: the sweep's name.
-    id: of the sweep, its own among all sweeps.
+    id: the sweep's own among all sweeps.
     folder: the sweep's folder.
     number: of the trial.
-    seed: of this run, where a trial has several; else None.
-    bindings: those that the sweep chose, key → gin text.
-    metrics: which the sweep judges by, as evaluations report them.
+    seed: of this run, if a trial has several; otherwise None.
+    bindings: the sweep's choice, key → gin text.
+    metrics: the metrics that judge the trial, as evaluations report them.
     modes: "max" or "min" for each metric.
   """
 
@@ -49,13 +49,13 @@ class Trial:
     return f"trial {self.number}" + ("" if self.seed is None else f", seed {self.seed}")
 
   def write(self, model_dir: str) -> None:
-    """Writes the file; OutputError if it cannot be written."""
+    """Writes the file; OutputError if it cannot."""
     text = json_form.dump(dataclasses.asdict(self))
     local_files.write(os.path.join(model_dir, NAME), text, "--sweep_dir")
 
 
 def read(model_dir: str) -> Trial | None:
-  """Returns the trial that a run is; None if it is none.
+  """Returns the trial of a run; None if the run is no trial.
 
   Raises:
     FileDamagedError: the file is damaged.

@@ -3,7 +3,7 @@
     working_tree.describe(os.getcwd())
     # {"commit": "9be2...", "changed": 1, "diff": "diff --git ...", "untracked": "models/new.py"}
 
-Only the contents of tracked files are read, and the names of code files that git does not track.
+It reads only the contents of tracked files, and the names of code files that git does not track.
 """
 
 import os
@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 from absl import logging
 
-LONGEST_DIFF = 100_000  # bytes
-_SECONDS = 10.0  # git's time limit
+LONGEST_DIFF = 100_000  # Bytes.
+_SECONDS = 10.0  # git's time limit.
 _CODE = (".py", ".gin")
 _PLAIN = ("--no-ext-diff", "--no-color", "--no-textconv")
-# The repository without .env files, which hold passwords.
+# The repository without .env files, since they hold passwords.
 _TREE = (":(top)", ":(top,exclude,glob)**/.env*")
 
 
@@ -24,9 +24,9 @@ def describe(folder: str) -> dict[str, str | int]:
   """Describes the state of a folder's repository; returns {} outside of a git repository.
 
   Returns:
-    "commit": the commit that is checked out. "changed": 1 if tracked files differ from the commit
-    or if there are code files that git does not track, else 0. "diff": the differences, if any, cut
-    off after LONGEST_DIFF bytes. "untracked": the names of those code files, one a line.
+    "commit": the checked-out commit. "changed": 1 if tracked files differ from the commit or if
+    there are code files that git does not track, otherwise 0. "diff": the differences, if any, cut
+    off after LONGEST_DIFF bytes. "untracked": the names of such code files, one a line.
   """
   commit = _git(folder, "rev-parse", "--verify", "HEAD")
   diff = _git(folder, "diff", "HEAD", *_PLAIN, "--", *_TREE)
