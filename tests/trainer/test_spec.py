@@ -198,7 +198,7 @@ def test_params_that_nobody_takes(tmp_path):
   with pytest.raises(
     errors.SettingError,
     match=r"model_fn .*model_fn does not take 'params', and "
-    r"params \['rate'\] were given",
+    r"the caller gives params \['rate'\]",
   ):
     programs.estimator(tmp_path, model_fn, params={"rate": 0.1})
   programs.estimator(tmp_path, model_fn).train(programs.train_input, steps=1)

@@ -68,7 +68,7 @@ def test_each_size_is_a_case():
   [
     ("compare.workloads = []", "compare.workloads is"),
     ("compare.workloads = [3]", "compare.workloads is"),
-    ("compare.workloads = [@Workload(), @Workload()]", "two Workloads to train are named 'n'"),
+    ("compare.workloads = [@Workload(), @Workload()]", "two Workloads to train have the name 'n'"),
     ("Workload.mode = 'evaluate'", "mode is 'evaluate'"),
     ("Workload.unit = 'year'", "unit is 'year'"),
     ("Workload.batch_sizes = 128", "batch_sizes is 128"),

@@ -124,14 +124,14 @@ def test_a_model_that_is_not_imported_is_told_by_its_import(tmp_path, monkeypatc
   monkeypatch.setattr(files, "SHIPPED", tmp_path)
   with pytest.raises(
     errors.SettingError,
-    match=r"registered as lonely_net\.model_fn\. Add `import "
+    match=r"has the name lonely_net\.model_fn\. Add `import "
     r"models\.lonely_net` to the gin file",
   ):
     load("start.model_fn = @lonely_net.model_fn")
   monkeypatch.setitem(sys.modules, "models.lonely_net", object())
   with pytest.raises(
     errors.SettingError,
-    match=r"registered as lonely_net\.model_fn\. Did you "
+    match=r"has the name lonely_net\.model_fn\. Did you "
     r"mean (\w+\.model_fn or )?line\.model_fn",  # or a model that another test has imported
   ):
     load("start.model_fn = @lonely_net.model_fn")

@@ -89,7 +89,7 @@ def test_the_roots_own_arguments_are_required():
 
 
 def test_the_root_is_given_by_the_program_what_gin_may_not_set():
-  with pytest.raises(errors.SettingError, match=r"^program\.start_in\.steps is required"):
+  with pytest.raises(errors.SettingError, match=r"^program\.start_in\.steps needs a value"):
     config.load([], [], root=f"{configurables.__name__}.start_in")
   config.load([], ["start_in.steps = 1"], root=f"{configurables.__name__}.start_in")
 

@@ -160,7 +160,7 @@ def test_a_name_that_this_keras_does_not_have(monkeypatch):
   with pytest.raises(errors.SettingError, match="has no such name. Did you mean .*Adam"):
     config.load([], ["keras.optimizers.Adem.learning_rate = 1"], root=None)
   monkeypatch.setitem(binding._NEWER, "keras.optimizers.Newest", "3.99")
-  message = rf"It came with Keras 3.99; this Python has Keras {keras.__version__} is installed"
+  message = rf"It came with Keras 3.99; this Python has Keras {keras.__version__}\."
   with pytest.raises(errors.SettingError, match=message):
     config.load([], ["keras.optimizers.Newest.learning_rate = 1"], root=None)
 

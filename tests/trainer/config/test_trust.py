@@ -105,7 +105,7 @@ TRIES = {
   ),
   "as a key": ("start.params = {@os.system(): 1}", LINE % 1 + "no configurable has the name"),
   "tf.io": ("start.params = @tf.io.write_file()", LINE % 1 + "no configurable has the name"),
-  "Keras's loading": ("start.params = @keras.saving.load_model()", LINE % 1 + "nothing is regist"),
+  "Keras's loading": ("start.params = @keras.saving.load_model()", LINE % 1 + "no configurable"),
   "what a library registered": (
     "start.params = @touch()",
     LINE % 1 + "Octet refuses touch; strangers registers it",

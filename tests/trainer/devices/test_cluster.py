@@ -210,9 +210,7 @@ def test_kubernetes_does_not_wait_for_ever(monkeypatch):
 
 def test_kubernetes_needs_what_the_manifest_sets(monkeypatch):
   monkeypatch.setenv("JOB_NAME", "train")
-  with pytest.raises(
-    errors.SettingError, match="no JOB_COMPLETION_INDEX and no WORKERS; see deploy"
-  ):
+  with pytest.raises(errors.SettingError, match="no JOB_COMPLETION_INDEX and no WORKERS; deploy"):
     cluster.find("kubernetes")
 
 

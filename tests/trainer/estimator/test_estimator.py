@@ -40,7 +40,7 @@ def test_model_dir_is_given_once_or_twice_the_same(tmp_path):
   path = str(tmp_path)
   assert model_dir(path, None) == model_dir(None, path) == model_dir(path, path + "/") == path
   with pytest.raises(
-    errors.SettingError, match="model_dir is .*config.model_dir is .*set one of them"
+    errors.SettingError, match="model_dir is .*config.model_dir is .*set only one"
   ):
     model_dir(path, path + "/other")
 

@@ -124,7 +124,7 @@ def test_a_weight_that_is_none_is_found_when_it_is_read(weight):
     ),
     (lambda: dataset_of(LABELS, np.ones([6, 4])), {}, r"shape \(6, 4\), and the labels \(6,\)"),
     (lambda: dataset_of(LABELS, np.array(["a"] * 6)), {}, "of string; expected numbers"),
-    (lambda: dataset_of({"a": LABELS}), {"class_weight": {1: 2.0}}, "no labels, or several"),
+    (lambda: dataset_of({"a": LABELS}), {"class_weight": {1: 2.0}}, "gives none, or several"),
   ],
 )
 def test_weights_that_cannot_fit_are_named_before_anything_is_read(make, config, message):

@@ -110,4 +110,4 @@ def test_without_probabilities_there_is_no_calibration_and_a_note():
   found = describe(arrays)
   assert set(found["metrics"]) == {"accuracy", "macro_f1"}
   assert found["calibration"] is None
-  assert 'no "probabilities"' in found["notes"][-1]
+  assert 'no finite "probabilities"' in found["notes"][-1]

@@ -46,7 +46,9 @@ def test_a_label_of_several_is_named():
   labels = {"age": np.int32(1), "sex": np.int32(0)}
   _, observed = observe({"class": np.int32(1)}, labels, label="sex")
   assert observed.label == 0
-  with pytest.raises(errors.SettingError, match="the labels are age, sex: name one"):
+  with pytest.raises(
+    errors.SettingError, match="the labels are age, sex; got None: name the label"
+  ):
     observe({"class": np.int32(1)}, labels)
 
 

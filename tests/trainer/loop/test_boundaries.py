@@ -506,7 +506,9 @@ def test_a_last_checkpoint_that_cannot_be_written_ends_the_training_with_an_erro
     tmp_path, on_checkpoint_failure="warn", save_checkpoints_steps=every, **programs.fixed_loops(1)
   )
   saved = 2 if every == 2 else 0
-  with pytest.raises(errors.OutputError, match=f"of step 4 .*space.*the last.*step {saved} is sav"):
+  with pytest.raises(
+    errors.OutputError, match=f"of step 4 .*space.*the training's last.*of step {saved}\\."
+  ):
     estimator.train(programs.train_input, max_steps=4)
   assert estimator.latest_step() == saved
 

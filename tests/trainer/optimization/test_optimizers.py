@@ -365,7 +365,7 @@ def test_what_is_no_optimizer(optimizer):
 
 
 def test_minimize_is_for_model_fns():
-  with pytest.raises(errors.ModelFnError, match="inside a model_fn"):
+  with pytest.raises(errors.ModelFnError, match="inside the model_fn"):
     trainer.minimize(keras.optimizers.SGD(0.1), tf.constant(1.0))
 
 

@@ -30,14 +30,14 @@ def test_what_is_allowed():
       [1000.0, 1.0],
       [1000.02, 1.0],
       "logits",
-      r"'logits' differs from the model's by 0\.02; at "
-      r"most 0\.01",
+      r"'logits' differs from the model's by 0\.02, more "
+      r"than 0\.01",
     ),
     (
       [0.5, 0.5],
       [0.50002, 0.5],
       "probabilities",
-      "differs from the model's by 2e-05; at most 1e-05",
+      "differs from the model's by 2e-05, more than 1e-05",
     ),
     ([3, 4], [3, 5], "class", "'class' differs from the model's in 1 of 2 values"),
     ([3, 4], [[3, 4]], "class", r"has the shape \[1, 2\]; the model gives \[2\]"),

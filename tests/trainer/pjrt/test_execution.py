@@ -151,7 +151,7 @@ def test_a_program_that_says_other_than_its_code(connected, code):
 
 def test_a_program_for_another_number_of_devices(connected, code):
   other = program.Program(code.code, code.arguments, code.results, 4)
-  with pytest.raises(errors.SettingError, match="for 4 devices, and 8 are connected"):
+  with pytest.raises(errors.SettingError, match="for 4 devices; this process has 8"):
     execution.Executable(other, connected)
 
 

@@ -131,7 +131,7 @@ def test_what_is_not_written_is_said_once(tmp_path, caplog, monkeypatch):
   )
   estimator.evaluate(programs.examples(8))
   for name in ("image", "histogram", "text", "v1 image", "v1 histogram"):
-    assert caplog.text.count(f"The summary '{name}' is not written") == 1, name
+    assert caplog.text.count(f"Octet does not write the summary '{name}'") == 1, name
 
 
 def test_a_host_call_writes_images_with_their_steps(tmp_path, device):

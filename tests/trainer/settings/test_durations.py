@@ -76,7 +76,7 @@ def test_what_is_no_duration(duration):
       "not know the examples of an epoch: set RunConfig.epoch_examples",
     ),
     ("5 epochs", dict(epoch_examples=8), "not know the global batch: set run.train_batch_size"),
-    ("5 examples", {}, "the global batch is not known"),
+    ("5 examples", {}, "not know the global batch"),
     (
       "5 %",
       dict(batch_size=8, train_steps="2 epochs"),

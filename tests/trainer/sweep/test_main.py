@@ -146,7 +146,7 @@ def test_every_value_is_tried_out(tmp_path):
     (
       SWEEP,
       ["--storage=postgresql://me:secret@localhost:1/none"],
-      "--storage=postgresql://me:***@localhost:1/none cannot be used",
+      "--storage=postgresql://me:***@localhost:1/none: cannot use it",
     ),
     (SWEEP, ["--join"], "There is no sweep"),
     (SWEEP, ["--device=tpu", "--workers=2"], "one process at a time uses a TPU"),

@@ -72,7 +72,7 @@ def test_included_files_count(tmp_path):
     ("", "sweep.metric needs a value"),
     (PLAIN, "sweep.space or sweep.grid"),
     (PLAIN + "sweep.space = {}", "at least one parameter"),
-    (PLAIN + "sweep.space = {'a.b': @uniform()}", r"sweep.gin:3: .*uniform.low is required"),
+    (PLAIN + "sweep.space = {'a.b': @uniform()}", r"sweep.gin:3: .*uniform.low needs a value"),
     (PLAIN + "sweep.space = {'a.b': @unifrom()}", "must be @choice"),
     (
       PLAIN + "sweep.space = {'a.b': [1]}\nlr/uniform.low = 1",

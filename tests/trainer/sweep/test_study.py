@@ -130,8 +130,8 @@ def test_what_is_not_there_is_not_joined(tmp_path, settings):
   ("url", "message"),
   [
     ("postgresql://me:secret@localhost:1/none", "cannot use it: .*onnect"),
-    ("sqlite:////proc/none/sweep.db", "cannot be used"),
-    ("nonsense", "cannot be used.*Expected an address such as"),
+    ("sqlite:////proc/none/sweep.db", "cannot use it"),
+    ("nonsense", "cannot use it.*Expected an address such as"),
     ("oracle://me:secret@localhost/none", "needs a missing Python package"),
   ],
 )
