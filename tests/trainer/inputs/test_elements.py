@@ -69,14 +69,12 @@ SHAPES = {
   "another batch": (
     lambda params: dataset_of(tf.zeros([8, 2]), tf.zeros([8]), batch=2),
     "train",
-    r'features \(train\) has shape \(2, 2\): the batch must be params\["batch_size"\], which '
-    r"is 4",
+    r'features \(train\) has shape \(2, 2\): the batch must be params\["batch_size"\], 4',
   ),
   "another batch of labels": (
     lambda params: tf.data.Dataset.from_tensors((tf.zeros([4, 2]), {"y": tf.zeros([3])})),
     "eval",
-    r'labels\["y"\] \(eval\) has shape \(3\): the batch must be params\["batch_size"\], which '
-    r"is 4",
+    r'labels\["y"\] \(eval\) has shape \(3\): the batch must be params\["batch_size"\], 4',
   ),
   "unknown axis": (
     unknown_axis,
