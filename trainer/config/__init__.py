@@ -1,4 +1,4 @@
-"""The gin configuration of a run: reads files, binds, checks, and lists what took effect.
+"""The gin configuration of a run: reads files, binds, checks, and lists the bindings in effect.
 
 config.load(["gin_configs/digits.gin"], ["run.train_steps = 10"])
 """

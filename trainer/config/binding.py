@@ -53,7 +53,7 @@ def find(selector: str, place: str, allowed: trust.Allowed) -> Any:
   Args:
     selector: complete, or its last parts.
     place: the selector's place, for the error message.
-    allowed: the names that are allowed at this place.
+    allowed: the allowed names at this place.
 
   Raises:
     SettingError: the selector is unknown, ambiguous, or not allowed.
@@ -69,13 +69,13 @@ def find(selector: str, place: str, allowed: trust.Allowed) -> Any:
       f"{place}: {selector} is ambiguous: write one of "
       f"{', '.join(gin_internals.matching_selectors(selector))}."
     ) from None
-  except (NameError, AttributeError) as error:  # only where a file uses dynamic registration
+  except (NameError, AttributeError) as error:  # Only in a file with dynamic registration.
     raise errors.SettingError(f"{place}: {error}") from None
   if found:
     if not dynamic:
       allowed.check_registered(found, selector, place)
     return found
-  # A module of Octet that was not imported explains the error better than similar names.
+  # A module of Octet without an import explains the error better than similar names.
   module = selector.rpartition(".")[0].rpartition(".")[2]
   unused = [
     name for name in _modules() if name.rpartition(".")[2] == module and name not in sys.modules
@@ -114,7 +114,7 @@ def named_parameters(configurable: Any) -> dict[str, inspect.Parameter]:
   """Returns the parameters of a gin Configurable that accept a keyword."""
   try:
     found = inspect.signature(configurable.wrapped).parameters.values()
-  except ValueError:  # some builtins have no signature; then Python checks the call
+  except ValueError:  # Some builtins have no signature; then Python checks the call.
     return {}
   return {
     parameter.name: parameter
@@ -146,7 +146,7 @@ def _import(scope, statement, place, allowed):
     ) from None
   except Exception as error:
     name = statement.module
-    if name.startswith("__gin__."):  # an option of gin's parser, not a module
+    if name.startswith("__gin__."):  # An option of gin's parser, not a module.
       raise errors.SettingError(
         f"{place}: {str(getattr(error, 'msg', error)).splitlines()[0]}"
       ) from None
@@ -166,7 +166,7 @@ def _import(scope, statement, place, allowed):
 
 
 def _importable(module):
-  """Returns the name under which Python imports a module; Octet ships some under two names.
+  """Returns Python's name of a module; Octet ships some under two names.
 
   A program's own package `models` or `input_pipelines` has priority for the modules in it.
   """
@@ -184,7 +184,7 @@ def _where_raised(error):
 
 
 def _where_from(module):
-  """Returns a sentence that says where a missing module's package is, and which other it hides."""
+  """Returns a sentence about a missing module: where its package is, and which other it hides."""
   root, _, inner = module.partition(".")
   spec = importlib.util.find_spec(root) if inner else None
   if spec is None or not spec.submodule_search_locations:
@@ -203,7 +203,7 @@ def _where_from(module):
 def _bind(statement, place, allowed):
   """Makes a binding and returns its key."""
   value = _resolve(statement.value, place, allowed)
-  if not statement.arg_name:  # NAME = value, a macro
+  if not statement.arg_name:  # NAME = value, a macro.
     name = f"{statement.scope}/{statement.selector}" if statement.scope else statement.selector
     gin.bind_parameter((name, "gin.macro", "value"), value)
     return name, "gin.macro", "value"

@@ -65,7 +65,7 @@ def _check_macros(places):
 
 
 def _check_use(places, root):
-  """Raises SettingError for a macro whose name was meant for another macro or a parameter.
+  """Raises SettingError for a macro with a name that looks like another macro's or a parameter's.
 
   A file may offer macros that an experiment does not use: `unused_bindings` reports those.
   """
@@ -90,7 +90,7 @@ def _check_use(places, root):
       raise errors.SettingError(f"{places[key]}: no binding uses the macro {name}.{near}")
 
 
-# Each use of a macro makes its value anew, so that ten macros of ten macros each would be 10^10.
+# gin evaluates a macro anew at each use, so ten macros of ten macros each would be 10^10 values.
 _MOST_VALUES = 100_000
 _MOST_MACROS_DEEP = 200
 
@@ -152,7 +152,7 @@ def _arguments(scope, selector):
   for end in range(len(parts) + 1):
     outer = "/".join(parts[:end])
     for name, value in gin_internals.bindings().get((outer, selector), {}).items():
-      found[name] = (outer, selector, name), value  # of an inner scope instead of an outer one's
+      found[name] = (outer, selector, name), value  # Of an inner scope instead of an outer one's.
   return dict(found.values())
 
 

@@ -1,13 +1,13 @@
 """Reads gin files into statements: finds them, expands includes, checks the syntax.
 
-Nothing is imported or bound yet; `trainer.config.binding` does that.
+It imports and binds nothing; `trainer.config.binding` does that.
 
     read("gin_configs/digits.gin").statements   # bindings, imports, block headers; a File for
                                                 # each include
 
-A path is tried as given, then below the folder of Octet's own files, so `gin_configs/digits.gin`
-works in any working directory. `trainer.io.storage` reads addresses such as gs://bucket/a.gin;
-TensorFlow is imported only for those.
+It tries a path as given, then below the folder of Octet's own files, so `gin_configs/digits.gin`
+works in any working directory. `trainer.io.storage` reads addresses such as gs://bucket/a.gin, and
+only they need TensorFlow.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ class Reference:
 
   Attributes:
     name: the scope and the selector.
-    evaluate: whether it has brackets, which make gin call it.
+    evaluate: whether it has brackets; with them gin calls it.
   """
 
   name: str
@@ -76,7 +76,7 @@ class File:
 
 
 class _AsWritten(config_parser.ParserDelegate):
-  """Makes gin's parser keep references as written: their modules are not imported yet."""
+  """Makes gin's parser keep references as written: their modules have no import yet."""
 
   def configurable_reference(self, scoped_configurable_name, evaluate):
     return Reference(scoped_configurable_name, evaluate)
@@ -93,7 +93,7 @@ def read(path: str | os.PathLike[str], included_from: Sequence[str] = ()) -> Fil
     included_from: the places ("a.gin:3") of the includes that led here, outermost first.
 
   Raises:
-    SettingError: the file, or one that it includes, does not exist or is not valid gin.
+    SettingError: the file or a file that it includes does not exist or is not valid gin.
   """
   path = os.fspath(path)
   if any(place.rpartition(":")[0] == path for place in included_from):
@@ -115,7 +115,7 @@ def parse(text: str, name: str = COMMAND_LINE, included_from: Sequence[str] = ()
     SettingError: the text, or an included file, is not valid gin.
   """
   source = io.StringIO(text)
-  source.name = name  # gin's parser reads the file's name from here
+  source.name = name  # gin's parser reads the file's name from here.
   statements = []
   parser: Any = None
   try:
@@ -139,11 +139,11 @@ def parse(text: str, name: str = COMMAND_LINE, included_from: Sequence[str] = ()
       f"the statement has no end ({error.args[0]}): is a bracket or a quote left open?",
       text,
     ) from None
-  except (RecursionError, MemoryError):  # the parser's, of brackets within brackets
+  except (RecursionError, MemoryError):  # The parser's, for brackets within brackets.
     raise _syntax_error(
       name, parser.current_token.start[0], "there are too many brackets within brackets", ""
     ) from None
-  except TypeError as error:  # a list or dict as a key of a dict, which gin does not check
+  except TypeError as error:  # A list or dict as a key of a dict: gin does not check that.
     raise _syntax_error(name, parser.current_token.start[0], str(error), text) from None
   return File(name, tuple(statements))
 
@@ -164,7 +164,7 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
 
 
 def value_error(token: str) -> str:
-  """Returns a message for a token that is not a gin value, with the correct spelling."""
+  """Returns a message for a token that is no gin value, with the correct spelling."""
   meant = {
     "true": "True",
     "false": "False",

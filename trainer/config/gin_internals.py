@@ -4,7 +4,7 @@ No other file uses gin's private names. gin reports neither the place of a bindi
 took effect, and its own text of a configuration silently lacks values that it cannot write. The
 other modules of `trainer.config` build these reports on this module.
 
-This module also replaces gin's registry by one in which a name can give way to other names with
+This module also replaces gin's registry: in the new one, a name can give way to other names with
 the same short form.
 """
 
@@ -32,7 +32,7 @@ class _Registry(selector_map.SelectorMap):
 
   Attributes:
     ranks: complete selector → int. A short name that fits several selectors means the selectors
-      with the lowest rank. A selector that is missing here has rank 0.
+      with the lowest rank. A missing selector has rank 0.
     renamed: other prefix → prefix of registered selectors, used only if a selector fits nothing
       else.
     registrars: complete selector → name of the module that registered it; None if a gin file
@@ -71,7 +71,7 @@ _GO_BETWEEN = (
 
 
 def _registrar():
-  """Returns the name of the module that is registering a name."""
+  """Returns the name of the registering module."""
   frame = sys._getframe(2)
   while frame and f"{frame.f_globals['__name__']}.".startswith(_GO_BETWEEN):
     if frame.f_code is gin_config.ParseContext._register.__code__:
@@ -81,7 +81,7 @@ def _registrar():
 
 
 def _install():
-  """Replaces gin's registry, once per process, when this module is imported."""
+  """Replaces gin's registry, once per process, when Python imports this module."""
   registry = _Registry()
   for selector, configurable_ in gin_config._REGISTRY.items():
     registry[selector] = configurable_
@@ -128,7 +128,7 @@ def each_binding() -> list[tuple[Key, Any]]:
 def operative_bindings() -> Bindings:
   """Returns the parameters of all called functions, with bound and default values.
 
-  Parameters that callers passed themselves are left out.
+  The result leaves out parameters that callers passed themselves.
   """
   with gin_config._OPERATIVE_CONFIG_LOCK:
     return {key: dict(values) for key, values in gin_config._OPERATIVE_CONFIG.items()}
@@ -172,7 +172,7 @@ def configurable(complete_selector: str) -> Any:
 
 
 def configurable_of(function: Any) -> Any:
-  """Returns gin's Configurable of a function or class; None if it is not registered."""
+  """Returns gin's Configurable of a function or class; None without a registration."""
   return gin_config._inverse_lookup(function)
 
 
@@ -183,8 +183,8 @@ def registrar(complete_selector: str) -> str | None:
     complete_selector: the registered selector.
 
   Returns:
-    None if a gin file registered it, by dynamic registration. For names from before the import of
-    this module, the module that defines the object.
+    None for names that a gin file registered, by dynamic registration. For names from before the
+    import of this module, the module that defines the object.
   """
   return gin_config._REGISTRY.registrars.get(complete_selector)
 
@@ -246,7 +246,7 @@ def key_of(key: Any) -> Any:
 
 
 class CheckedCall(gin_config.ConfigurableReference):
-  """`@name()` in a binding; its result is checked before use.
+  """`@name()` in a binding; it checks its result before use.
 
   Args:
     name: the scope and the selector.
@@ -257,7 +257,7 @@ class CheckedCall(gin_config.ConfigurableReference):
     super().__init__(name, True)
     self._call = call
 
-  def __deepcopy__(self, memo: Any) -> Any:  # by which gin evaluates references
+  def __deepcopy__(self, memo: Any) -> Any:  # gin evaluates references through this.
     return self._call(lambda: super(CheckedCall, self).__deepcopy__(memo))
 
 

@@ -1,12 +1,11 @@
-"""Registers names with gin, even while the configuration is locked.
+"""Registers names with gin, even in a locked configuration.
 
     @gin_names.configurable(module="trainer")
     class BestExporter: ...
 
-`trainer`'s names load at first use. A program may call `gin.parse_config_files_and_bindings` first,
-which locks the configuration, and gin refuses registrations while it is locked. gin protects
-bindings of names that are registered too late. Here no such binding can exist: it would have failed
-when gin parsed it.
+`trainer`'s names load at first use. A program may call `gin.parse_config_files_and_bindings` first.
+That locks the configuration, and a locked gin refuses registrations. gin protects bindings of late
+names. Here no such binding can exist: it would have failed when gin parsed it.
 """
 
 import threading
@@ -24,8 +23,8 @@ _lock = threading.Lock()
 def configurable(name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
   """Works like gin.configurable, and checks settings by their types.
 
-  A decorated function or class raises SettingError for an argument that does not fit its
-  annotation, for any caller: see `trainer.settings.setting_types`.
+  A decorated function or class checks its arguments against their annotations, for any caller, and
+  raises SettingError: see `trainer.settings.setting_types`.
   """
 
   def decorate(fn_or_cls):

@@ -10,8 +10,8 @@ registers.
 
 `@Adam` alone is enough. If a program registers its own Adam, `@Adam` means the program's.
 
-gin's own registrations (`import gin.tf.external_configurables`) need tf.estimator, which TensorFlow
-no longer has. gin's old names work as well: tf.train.AdamOptimizer, tf.losses.huber_loss,
+gin's own registrations (`import gin.tf.external_configurables`) need tf.estimator, and TensorFlow
+no longer has it. gin's old names work as well: tf.train.AdamOptimizer, tf.losses.huber_loss,
 tf.keras.optimizers.Adam, tf.nn.relu.
 """
 
@@ -123,7 +123,7 @@ def _register_module(module, module_name, wanted, rank, names=None):
 
 
 def _known_parameters(value):
-  """Returns the parameter names of a class, including those that **kwargs pass to its bases.
+  """Returns the parameter names of a class, and the ones that **kwargs pass to its bases.
 
   Without this list, gin would accept any name for a class with **kwargs, misspelt ones too.
   """

@@ -1,4 +1,4 @@
-"""Loads the gin configuration of a run, and lists the bindings that are never used.
+"""Loads the gin configuration of a run, and lists unused bindings.
 
 Example:
     config.load(["gin_configs/digits.gin"], ["run.train_steps = 10"])
@@ -40,19 +40,19 @@ def load(
   Args:
     gin_files: paths, see `trainer.config.files`.
     gin_bindings: strings of gin, such as "run.train_steps = 10".
-    root: module and name of what is configured. Its module is imported, and Keras's names are
-      registered (`trainer.config.keras_names`). None: neither is done.
+    root: module and name of the configured function. The load imports its module, and registers
+      Keras's names (`trainer.config.keras_names`). None: the load skips both.
     modules: the packages that the files may import and name beside Octet's own, Keras's and
-      TensorFlow's optimizers, layers and the like (`trainer.config.trust`); "." for those of the
+      TensorFlow's optimizers, layers and the like (`trainer.config.trust`); "." for all of the
       working directory. None: everything.
 
   Raises:
-    SettingError: names the file and line, what was found there, and similar names.
+    SettingError: names the file and line, the text there, and similar names.
   """
   if str(config_files.SHIPPED) not in sys.path:
-    sys.path.append(str(config_files.SHIPPED))  # last: a program's own models/ comes first
-  # Read all files before the root is imported: a missing file or a syntax error is then reported
-  # at once and does not wait for the import of TensorFlow.
+    sys.path.append(str(config_files.SHIPPED))  # Last: a program's own models/ comes first.
+  # Read all files before importing the root: so a missing file or a syntax error shows at once and
+  # does not wait for the import of TensorFlow.
   files = [config_files.read(path) for path in gin_files] + [
     config_files.parse(text) for text in gin_bindings
   ]
@@ -68,7 +68,7 @@ def load(
   for key, value in gin_internals.each_binding():
     place = f"{_places[key]}: {config_text.key_text(*key)}"
     allowed.check_value(value, place)
-    # What is written out is checked whether this run uses it or not.
+    # Check all written values, whether this run uses them or not.
     known = setting_types.annotations_of(gin_internals.configurable(key[1]).wrapped)
     if key[2] in known and not list(gin_internals.iterate_references(value)):
       setting_types.check(value, known[key[2]], place)
@@ -104,16 +104,16 @@ def parsed_text() -> str:
 
 
 def operative_text() -> str:
-  """Returns a gin file with the parameters that took effect so far, defaults included."""
+  """Returns a gin file with the parameters in effect so far, defaults included."""
   return config_text.text(
     gin_internals.operative_bindings(), "The bindings in effect, defaults included."
   )
 
 
 def input_bindings() -> list[str]:
-  """Returns the lines of `operative_text` that say which data a run reads, and how.
+  """Returns the lines of `operative_text` about a run's data and its reading.
 
-  They are the parameters that are named `...input_fn`, and those of the functions that these name.
+  They are the parameters with names `...input_fn`, and the parameters of the functions in them.
   """
   bindings = gin_internals.operative_bindings()
   kept = {
@@ -132,7 +132,7 @@ def input_bindings() -> list[str]:
 
 
 def dead_bindings(used_roots: Sequence[str] = ("trainer.run", "trainer.RunConfig")) -> list[str]:
-  """Returns the bindings that are set and never used; see `trainer.config.unused_bindings`.
+  """Returns the unused bindings; see `trainer.config.unused_bindings`.
 
   Args:
     used_roots: selectors of functions that the program calls itself. A binding of theirs counts as

@@ -1,4 +1,4 @@
-"""Writes bindings as the text of a gin file, which can be parsed again."""
+"""Writes bindings as the text of a gin file that gin can parse again."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ from trainer.config import files, gin_internals
 class Verbatim:
   """A reference or macro as written, such as `@keras.optimizers.Adam` or `%BATCH`.
 
-  It is looked up in the run that gets it, not while the file is read.
+  The run that gets the value looks it up, not the reader of the file.
   """
 
   text: str
@@ -29,8 +29,8 @@ _LINE_LENGTH = 110
 def text(bindings: gin_internals.Bindings, heading: str) -> str:
   """Returns the text of a gin file: imports, then macros, then parameters.
 
-  Values for which gin has no literal cannot be written. They go into comments at the end, and a
-  warning names them.
+  gin has no literal for some values. Such values go into comments at the end, and a warning names
+  them.
 
   Args:
     bindings: (scope, complete selector) → {parameter: value}.
@@ -85,7 +85,7 @@ def key_text(scope: str, selector: str, name: str, manager: Any = None) -> str:
     scope: of the binding; "" for none.
     selector: complete.
     name: of the parameter.
-    manager: what gin_internals.import_manager returns; None to use complete selectors.
+    manager: from gin_internals.import_manager; None to use complete selectors.
   """
   if selector == "gin.macro":
     return scope
@@ -109,8 +109,8 @@ def value_text(value: Any, manager: Any = None) -> str | None:
     comma = "," if type(value) is tuple and len(items) == 1 else ""
     return f"{_OPEN[type(value)]}{', '.join(items)}{comma}{_CLOSE[type(value)]}"
   if type(value) is float and math.isinf(value):
-    return "1e999" if value > 0 else "-1e999"  # Python reads a literal that overflows as infinity
-  if type(value) not in _LITERALS or value != value:  # NaN has no literal
+    return "1e999" if value > 0 else "-1e999"  # Python reads a literal that overflows as infinity.
+  if type(value) not in _LITERALS or value != value:  # NaN has no literal.
     return None
   return repr(value)
 
@@ -140,8 +140,8 @@ def _reference_text(reference, manager):
 def _name(configurable, manager):
   """Returns the name of a Configurable in the text.
 
-  This is the complete selector, which stays unambiguous whatever else is imported, but without
-  Octet's own packages, which config files leave out.
+  The name is the complete selector, unambiguous whatever a program imports, but without Octet's own
+  packages, as in config files.
   """
   if manager and manager.dynamic_registration:
     return manager.minimal_selector(configurable)

@@ -1,23 +1,23 @@
-"""Which code a gin file may import and name, and which values it may give.
+"""Decides which code a gin file may import and name, and which values it may give.
 
-A gin file imports modules and names functions that a run calls: one from elsewhere could run
-anything. `Allowed` is the limit, which is checked before a module is imported and before an object
-is registered or referred to:
+A gin file imports modules and names functions that a run calls: a file from elsewhere could run
+anything. `Allowed` is the limit. It applies before an import of a module, and before a registration
+of an object or a reference to it:
 
     limit = Allowed([".", "my_package"])            # the flag --gin_modules
     limit.check_import("os", "a.gin:1")             # SettingError
     limit.check_registered(configurable, "os.system", "a.gin:2")
     limit.check_value({"class_name": "f", "module": "os", "config": {}}, "a.gin:3: x")
 
-What a gin file may name without any flag is what Octet's packages and the allowed ones have
-registered with gin, Keras's layers, and what `trainer.config.keras_names` registers of Keras and
-TensorFlow. With gin's dynamic registration it may also name what an allowed package defines itself,
-but of Octet's own packages no more than is registered: most of their functions write files.
+Without any flag a gin file may name the registrations of Octet's packages and of the allowed ones,
+Keras's layers, and the names of Keras and TensorFlow from `trainer.config.keras_names`. With gin's
+dynamic registration it may also name an allowed package's own definitions, but only registered
+names of Octet's own packages: most of their functions write files.
 
-Where Keras takes a layer, an optimizer, a function and the like, it also takes a dict that
-describes one: it imports the module that the dict names, and calls what the dict names there. Such
-a dict is a name, too. Keras 3.5 to 3.8 call any function of any module for it, such as
-subprocess.Popen; later ones call what reads and writes files.
+Wherever Keras takes a layer, an optimizer, a function and the like, it also takes a dict that
+describes one: it imports the module in the dict, and calls the name in the dict. Such a dict counts
+as a name. Keras 3.5 to 3.8 call any function of any module for it, such as subprocess.Popen; later
+versions call functions that read and write files.
 """
 
 import importlib.machinery
@@ -36,7 +36,7 @@ FOLDER = "."
 
 OWN = ("input_pipelines", "models", "trainer", files.PACKAGE)
 
-# What may be imported of them; what may be named is another matter.
+# The limit for imports from them; names in a gin file have a limit of their own.
 _LIBRARIES = ("keras", "tensorflow")
 _PARTS = (
   "activations",
@@ -64,9 +64,9 @@ _LIBRARY_MODULES = {
 # Names that gin itself gives to a file with dynamic registration, below `gin`.
 _GIN_BUILTINS = ("constant", "macro", "singleton")
 
-# A SavedModel's graph may do what TensorFlow can, write files among it. The layers around other
-# libraries' modules read pickles, Lambda reads marshalled code, and the look-up layers read a file
-# or an address.
+# A SavedModel's graph may run any operation of TensorFlow, also one that writes files. The layers
+# around other libraries' modules read pickles, Lambda reads marshalled code, and the look-up layers
+# read a file or an address.
 _LAYERS_THAT_LOAD = (
   "FlaxLayer",
   "IntegerLookup",
@@ -80,7 +80,7 @@ _LAYERS_THAT_LOAD = (
 
 _PathFinder = importlib.machinery.PathFinder
 
-# With "class_name", what makes a dict the description of an object.
+# With "class_name", these make a dict the description of an object.
 _DESCRIBES = {"config", "module", "registered_name", "spec_name"}
 
 
@@ -88,9 +88,8 @@ class Allowed:
   """The packages that a gin file may import and name, beside Octet's.
 
   Args:
-    modules: names of packages and modules, each with what is below it; "." for the packages and
-      modules that lie in the working directory. None: everything, for files that one has written
-      oneself.
+    modules: names of packages and modules, each with everything below it; "." for the packages and
+      modules in the working directory. None: everything, for files of your own.
   """
 
   def __init__(self, modules: Iterable[str] | None) -> None:
@@ -105,18 +104,18 @@ class Allowed:
         )
 
   def check_import(self, module: str, place: str) -> None:
-    """Raises SettingError if a gin file may not import a module, which is not imported here."""
+    """Raises SettingError if a gin file may not import a module; imports nothing itself."""
     if self._everything or module in _LIBRARY_MODULES:
       return
     if not _folders(module.partition(".")[0]):
-      return  # there is no such module, which the import says better
+      return  # There is no such module; the import reports it better.
     if _is_special(module.split(".")) or not self._is_allowed(module):
       raise errors.SettingError(f"{place}: Octet refuses import {module}: {self._limit(module)}")
 
   def check_registered(
     self, configurable: gin_internals.Configurable, selector: str, place: str
   ) -> None:
-    """Raises SettingError if a gin file may not name what is registered under a selector."""
+    """Raises SettingError if a gin file may not name the object behind a selector."""
     if not (self._everything or self._may_name(configurable)):
       module = gin_internals.registrar(configurable.selector) or configurable.wrapped.__module__
       raise errors.SettingError(
@@ -124,9 +123,9 @@ class Allowed:
       )
 
   def check_reached(self, selector: str, place: str) -> None:
-    """Checks what a selector leads to, in a file with dynamic registration.
+    """Checks the target of a selector, in a file with dynamic registration.
 
-    Each module on the way is looked at before what is in it.
+    The check of each module on the way comes before the check of its content.
 
     Raises:
       SettingError: the file may not name it.
@@ -152,17 +151,17 @@ class Allowed:
     )
 
   def check_value(self, value: Any, place: str) -> None:
-    """Checks a bound value, or what a call in a gin file has returned.
+    """Checks a bound value, or the result of a call in a gin file.
 
-    What references in it are made of is not looked at: it is bound, or returned, elsewhere.
+    It does not look into references: their parts have a check of their own where gin binds or
+    returns them.
 
     Args:
       value: the value, with gin's references.
-      place: where it was given, and to what, for the error message.
+      place: the place of the value and its parameter, for the error message.
 
     Raises:
-      SettingError: it has a dict, or a string, of which Keras would make an object that the file
-        may not name.
+      SettingError: Keras would make a forbidden object of a dict or string in it.
     """
     todo = [] if self._everything else [value]
     while todo:
@@ -179,18 +178,18 @@ class Allowed:
           self._refuse_description(place, repr(keys["class_name"]), keys.get("module"))
       elif isinstance(value, list | tuple | set | frozenset):
         todo += value
-      elif isinstance(value, str) and ">" in value:  # Keras's name of what a library registered
+      elif isinstance(value, str) and ">" in value:  # Keras's name of a library's registration.
         known = _registered(value)
         if known is not None and not self._is_free(known):
           self._refuse_description(place, repr(value), known.__module__)
 
   def is_checked_call(self, configurable: gin_internals.Configurable) -> bool:
-    """Whether what a call in a gin file returns is checked: not of code that one trusts."""
+    """Whether to check results of calls in gin files: not for trusted code."""
     known = gin_internals.registrar(configurable.selector) or configurable.wrapped.__module__
     return not self._everything and (is_own(known) or not self._is_allowed(known))
 
   def _may_describe(self, description: Mapping[Any, Any]) -> bool:
-    """Whether a file may name what a dict describes."""
+    """Whether a file may name the object that a dict describes."""
     module, name = description.get("module"), description["class_name"]
     if name == "function":
       name = description.get("config")
@@ -199,7 +198,9 @@ class Allowed:
     if is_own(module) or not self._is_allowed(module):
       return False
     made = getattr(importlib.import_module(module), name, None)
-    registered = _registered(description.get("registered_name") or name)  # which Keras prefers
+    registered = _registered(
+      description.get("registered_name") or name
+    )  # Keras prefers a registration.
     return self._is_free(made) and registered in (None, made)
 
   def _refuse_description(self, place, name, module):
@@ -211,7 +212,7 @@ class Allowed:
     )
 
   def _may_look_into(self, value: Any) -> bool:
-    """Whether attributes of a value may be asked for: what a module imports is not part of it."""
+    """Whether a file may go on to attributes of a value: a module's imports are not part of it."""
     if not isinstance(value, types.ModuleType):
       return self._may_name_object(value)
     return value.__name__.partition(".")[0] in _LIBRARIES or self._is_allowed(value.__name__)
@@ -231,7 +232,7 @@ class Allowed:
     )
 
   def _is_free(self, value: Any) -> bool:
-    """Whether a value may be named though it is not registered."""
+    """Whether a file may name a value without a registration."""
     if _is_layer(value):
       return True
     module = getattr(value, "__module__", None)
@@ -240,7 +241,8 @@ class Allowed:
     return not is_own(module) or self._is_given(module)
 
   def _is_allowed(self, module: str) -> bool:
-    if module == "__main__" or self._is_given(module):  # the program itself, or what it was told
+    # The program itself, or a module in --gin_modules.
+    if module == "__main__" or self._is_given(module):
       return True
     folders = set(_folders(module.partition(".")[0]))
     return is_own(module) or folders == {self._folder}
@@ -265,12 +267,12 @@ EVERYTHING = Allowed(None)
 
 
 def is_there(module: str) -> bool:
-  """Whether a module can be found, which is asked without importing its packages."""
+  """Whether Python finds a module, without an import of its packages."""
   path = None
   for end in range(len(parts := module.split("."))):
     name = ".".join(parts[: end + 1])
     try:
-      # Octet's own package has no code, and in an editable install no folder: it is asked.
+      # Octet's own package has no code, and in an editable install no folder: ask it directly.
       is_asked = path is None or (end == 1 and parts[0] == files.PACKAGE)
       spec = _spec(name) if is_asked else _PathFinder.find_spec(name, path)
     except (ImportError, ValueError):
@@ -282,7 +284,7 @@ def is_there(module: str) -> bool:
 
 
 def _spec(name):
-  """Returns the spec of a package, or of a package in one, which is not imported for that."""
+  """Returns the spec of a package, or of a package in one, without an import."""
   root, _, rest = name.partition(".")
   spec = importlib.util.find_spec(root)
   if spec is None or not rest:
@@ -299,14 +301,14 @@ def _is_special(names: Iterable[str]) -> bool:
 def is_own(module: str) -> bool:
   """Returns whether a module is Octet's own, and no other of the same name."""
   root, _, rest = module.partition(".")
-  if root == files.PACKAGE:  # in an editable install it lies in no folder, but its packages do
+  if root == files.PACKAGE:  # In an editable install it lies in no folder, but its packages do.
     root = f"{root}.{rest.partition('.')[0]}" if rest else root
     return set(_folders(root)) == {str(files.SHIPPED)}
   return root in OWN and set(_folders(root)) in ({str(files.ROOT)}, {str(files.SHIPPED)})
 
 
 def _registered(name: Any) -> Any:
-  """What a library has registered with Keras under a name; None if it is not."""
+  """A library's registration with Keras under a name; None without one."""
   keras = sys.modules.get("keras")
   return (keras and isinstance(name, str) and keras.saving.get_registered_object(name)) or None
 
@@ -326,7 +328,7 @@ def _is_layer(value: Any) -> bool:
 def _folders(root: str) -> tuple[str, ...]:
   """Returns the folders that a top-level module or package lies in.
 
-  That is "" for one that is built in; one that does not exist lies in none.
+  The list has "" for a built-in module, and is empty for a missing one.
   """
   try:
     spec = _spec(root)

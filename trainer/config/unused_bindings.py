@@ -1,12 +1,11 @@
-"""Finds the bindings that are never used.
+"""Finds unused bindings.
 
-Usual causes are a misspelt scope, a class that is never made, and a macro that is never mentioned.
+Usual causes are a misspelt scope, a class without a call, and a macro without a use.
 
-A binding is used if gin passed it to a call that has happened (it is operative), or will pass it to
-a later one. The latter are found by following the references in the values of used bindings, from
-the roots on: `run.train_input_fn = @train/digits.input_fn` uses all bindings of digits.input_fn
-that count in the scope train, which are those without a scope and those in train. What a function
-calls inside is not known until it has been called, or traced.
+A binding is used if gin passed it to a past call (it is operative), or will pass it to a later one.
+To find the later ones, follow the references in the values of used bindings, from the roots on:
+`run.train_input_fn = @train/digits.input_fn` uses the bindings of digits.input_fn in the scope
+train and without a scope. The calls inside a function are unknown before its call or trace.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,11 +14,11 @@ from trainer.config import gin_internals, text
 
 
 def find(roots: Sequence[str]) -> list[gin_internals.Key]:
-  """Returns the keys of the bindings that are never used, sorted by selector.
+  """Returns the keys of the unused bindings, sorted by selector.
 
   Args:
-    roots: selectors of functions that are called without a scope. A binding of theirs counts as
-      used even if the caller passes another value.
+    roots: selectors of functions that the program calls without a scope. A binding of theirs counts
+      as used even if the caller passes another value.
   """
   alive, entered = set(), set()
   called = gin_internals.operative_bindings()
@@ -38,11 +37,11 @@ def find(roots: Sequence[str]) -> list[gin_internals.Key]:
     for length in range(len(scope) + 1):
       outer = "/".join(scope[:length])
       for name, value in gin_internals.bindings().get((outer, selector), {}).items():
-        # If it was called, gin knows whether the binding was taken or the caller passed a value.
+        # After a call, gin knows whether it took the binding or the caller passed a value.
         if is_root or taken is None or name in taken:
           alive.add((outer, selector, name))
-          # A macro's references are followed by _followed, from the place that uses the macro,
-          # since the scope of that place counts for them.
+          # _followed follows a macro's references from each use of the macro, since the scope of
+          # that place counts for them.
           if selector != "gin.macro":
             work += [(*step, False) for step in _followed(value, scope, scope)]
   return sorted(
@@ -54,8 +53,8 @@ def find(roots: Sequence[str]) -> list[gin_internals.Key]:
 def _followed(value, scope, caller_scope):
   """Yields (scope, selector) of each reference in a value.
 
-  A reference with a scope is called in that scope alone. One without a scope is called in the scope
-  in which the value is used. A reference with brackets in a macro's value is called in the scope
+  gin calls a reference with a scope in that scope alone. It calls a reference without a scope in
+  the scope of the value's use. It calls a reference with brackets in a macro's value in the scope
   with the macro's name.
   """
   for reference in gin_internals.iterate_references(value):

@@ -1,3 +1,3 @@
-"""Files on any file system: read and written whole, with another try where one fails."""
+"""Reads and writes whole files on any file system, with retries."""
 
 __all__ = ["file_locks", "files", "json_form", "local_files", "storage"]

@@ -4,8 +4,9 @@
       file_locks.lock(file)          # held until the file is closed
       file.write(line)
 
-A lock belongs to an open file. The system releases it when the file closes, and when the process is
-killed. Threads exclude each other as processes do, if each thread opens the file itself.
+A lock belongs to an open file. The system releases it when the file closes, and at the end of the
+process, killed or not. Threads exclude each other as processes do, if each thread opens the file
+itself.
 """
 
 import errno
@@ -26,7 +27,7 @@ def lock(file: IO) -> bool:
     False if the file system has no locks.
 
   Raises:
-    OSError: the file cannot be locked for another reason.
+    OSError: locking fails for another reason.
   """
   try:
     fcntl.flock(file, fcntl.LOCK_EX)

@@ -30,11 +30,11 @@ from trainer.io import storage
 # Part of the name of an incomplete file, before the name of its writer.
 WRITING = ".writing-"
 
-# What the system says of a file that this user may not write, and nobody on a read-only disk.
+# The system's errors for a file without write access: of this user, or of all on a read-only disk.
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-# What TensorFlow takes for a pattern in a path.
+# TensorFlow takes these in a path for a pattern.
 _OF_PATTERNS = frozenset("*?[]\\")
 
 
@@ -42,13 +42,14 @@ _OF_PATTERNS = frozenset("*?[]\\")
 def write_atomically(
   path: str, mode: str = "w", retries: storage.Retries | None = None
 ) -> Iterator[Any]:
-  """Yields a temporary file beside `path`, which replaces `path` if the block raises nothing.
+  """Yields a temporary file beside `path`; it replaces `path` if the block raises nothing.
 
   The temporary file is `<path>.writing-<host>-<process>-<thread>`, so that two writers never share
-  one. The writer that finishes last wins. `remove_litter` removes what a killed process left.
+  one. The writer that finishes last wins. `remove_litter` removes the temporary files of killed
+  processes.
 
-  If the path is a URL, the function yields a local file, and copies it at the end, so that the copy
-  can be repeated.
+  If the path is a URL, the function yields a local file and copies it at the end, so that it can
+  repeat the copy.
 
   Args:
     path: the file to write or replace.
@@ -56,8 +57,8 @@ def write_atomically(
     retries: limits for a URL; default: storage.RETRIES.
 
   Raises:
-    OSError: the file cannot be written.
-    tf.errors.OpError: the file cannot be written.
+    OSError: it cannot write the file.
+    tf.errors.OpError: it cannot write the file.
     StorageError: the storage of a URL failed for too long.
   """
   aside = f"{path}{WRITING}{writer()}"
@@ -73,9 +74,9 @@ def write_atomically(
         # exist, and the rename would fail.
         file.write("" if mode == "w" else b"")
         yield file
-    # Only after the file is closed: until then a buffer may hold some of the text.
+    # Only after the file closes: until then a buffer may hold some of the text.
     storage.rename(aside, path, overwrite=True, retries=retries)
-  except BaseException:  # also KeyboardInterrupt, which would leave the temporary file behind
+  except BaseException:  # Also KeyboardInterrupt: it would leave the temporary file behind.
     # The file may never have existed, or the disk is gone.
     with contextlib.suppress(tf.errors.OpError, errors.StorageError):
       storage.remove(aside)
@@ -91,7 +92,7 @@ def write(path: str, content: str | bytes, flag: str = "--model_dir") -> None:
     flag: the flag that names the file or its folder, for the message.
 
   Raises:
-    OutputError: the file cannot be written.
+    OutputError: it cannot write the file.
   """
   try:
     with write_atomically(path, "w" if isinstance(content, str) else "wb") as file:
@@ -116,7 +117,7 @@ def reason(error: Exception) -> str:
 
 
 def matching(folder: str, pattern: str, names: Iterable[str] | None = None) -> list[str]:
-  """Returns the sorted paths in a folder whose names match a pattern.
+  """Returns the sorted paths in a folder that match a pattern.
 
   Unlike tf.io.gfile.glob, it takes the folder's name literally, even with a star or brackets.
 
@@ -146,7 +147,7 @@ def next_number(taken: Iterable[int], clock: Callable[[], float] = time.time) ->
 
 
 def own_path(folder: str, pattern: str, clock: Callable[[], float] = time.time) -> str:
-  """Returns the path of a new file for this process, whose name sorts after earlier names.
+  """Returns the path of a new file for this process; its name sorts after earlier names.
 
   Args:
     folder: the folder of such files of all processes.
@@ -189,7 +190,7 @@ def writer() -> str:
 
 
 def is_dead(name: str) -> bool:
-  """Whether a name ends in a `writer` of this machine whose process has ended."""
+  """Whether a name ends in a `writer` of this machine, and its process has ended."""
   found = re.search(rf"(?:^|\d-|-){re.escape(socket.gethostname())}-(\d+)-\d+$", name)
   return found is not None and processes.start_time(int(found[1])) is None
 
@@ -206,6 +207,6 @@ def remove_litter(folder: str) -> None:
     try:
       (storage.rmtree if storage.isdir(path) else storage.remove)(path)
     except tf.errors.NotFoundError:
-      continue  # another process was faster
+      continue  # Another process was faster.
     except tf.errors.OpError as error:
       logging.warning("Cannot remove %s, left by a killed process: %s", path, reason(error))

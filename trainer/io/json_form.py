@@ -4,14 +4,14 @@
     json_form.write(path, {20: {"loss": 0.5}})
     rows = json_form.parse_lines(text.splitlines(), {"step": int, ...: float}, path, "remove it")
 
-A damaged file is a FileDamagedError: "<path> is damaged (<what is wrong>): <remedy>."
+A damaged file is a FileDamagedError: "<path> is damaged (<problem>): <remedy>."
 
 A record has its checksum under the key CHECKSUM: the SHA-256 of its other keys as compact JSON with
 sorted keys. Spaces, line ends and the order of the keys therefore do not matter. Records of earlier
 versions have no checksum, and need none.
 
-A form is bool, int, float, str, dict or object; a union of these and None; list[form]; dict[str,
-form]; dict[int, form], whose keys become ints; or a dict of the required keys with their forms.
+A form is bool, int, float, str, dict or object; a union of forms and None; list[form]; dict[str,
+form]; dict[int, form] (the keys become ints); or a dict of the required keys with their forms.
 `...` in such a dict gives the form of all other keys; without it there may be no other keys.
 """
 
@@ -26,19 +26,20 @@ from absl import logging
 
 from trainer import errors
 
-# A slash begins no relative path, so no evaluation, whose name is a key here, can have this name.
+# Evaluations' names are keys here. A relative path does not begin with a slash, so no evaluation
+# has this name.
 CHECKSUM = "/checksum"
 
-_SHOWN = 40  # letters of a value in a message
+_SHOWN = 40  # Letters of a value in a message.
 
 
 def read(path: str, form: Any, remedy: str) -> Any:
   """Reads a JSON file, and checks its form and, if present, its checksum.
 
   Args:
-    path: local or a URL; TensorFlow is imported only for a URL.
+    path: local or a URL; only a URL needs TensorFlow.
     form: see the module.
-    remedy: what to do if the file is damaged, for the message: "remove it".
+    remedy: what to do about a damaged file, for the message: "remove it".
 
   Returns:
     The value, without the checksum; None if the file is missing.
@@ -86,15 +87,15 @@ def write(path: str, record: Mapping[str, Any]) -> None:
     record: a value that JSON can represent.
 
   Raises:
-    OutputError: the file cannot be written.
+    OutputError: it cannot write the file.
   """
-  from trainer.io import files  # which imports TensorFlow
+  from trainer.io import files  # This imports TensorFlow.
 
   files.write(path, dump(record))
 
 
 def _content(path):
-  """Returns the bytes of a file; None if there is none."""
+  """Returns the bytes of a file; None without a file."""
   if "://" not in path:
     try:
       with open(path, "rb") as file:
@@ -111,7 +112,7 @@ def _content(path):
     return storage.read(path, "rb")
   except tf.errors.NotFoundError:
     return None
-  except storage.DeniedError:  # an OpError too, which already says what to do
+  except storage.DeniedError:  # An OpError too; it already says what to do.
     raise
   except tf.errors.OpError as error:
     raise errors.FileDamagedError(f"Cannot read {path}: {errors.first_line(error)}.") from error
@@ -119,7 +120,7 @@ def _content(path):
 
 def dump(record: Mapping[str, Any]) -> str:
   """Returns the JSON of a record, with its checksum."""
-  plain = json.loads(json.dumps(record))  # as it is read: each key is a text
+  plain = json.loads(json.dumps(record))  # As JSON returns it: each key is a text.
   plain[CHECKSUM] = _checksum(plain)
   return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
 
@@ -202,7 +203,7 @@ def _require(value, kind, place):
 
 
 def _is_a(value, kind):
-  if isinstance(value, bool):  # which is an int for Python
+  if isinstance(value, bool):  # A bool is an int for Python.
     return kind in (bool, object)
   return isinstance(value, int | float if kind is float else kind)
 

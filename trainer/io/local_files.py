@@ -3,7 +3,7 @@
     local_files.make_folder("out/sweep", "--sweep_dir")
     local_files.write("out/sweep/trials.csv", text, "--sweep_dir")
 
-`trainer.io.files` writes to any file system, and imports TensorFlow, which takes seconds.
+`trainer.io.files` writes to any file system, but imports TensorFlow, and that takes seconds.
 """
 
 import os
@@ -19,7 +19,7 @@ def make_folder(path: str, flag: str) -> None:
     flag: the flag that names it, for the message.
 
   Raises:
-    OutputError: the folder cannot be made.
+    OutputError: it cannot make the folder.
   """
   try:
     os.makedirs(path, exist_ok=True)
@@ -36,7 +36,7 @@ def write(path: str, content: str | bytes, flag: str) -> None:
     flag: the flag that names the file or its folder, for the message.
 
   Raises:
-    OutputError: the file cannot be written.
+    OutputError: it cannot write the file.
   """
   aside = f"{path}.writing-{os.getpid()}"
   try:

@@ -1,4 +1,4 @@
-"""Files on any file system of tf.io.gfile, with retries for failures that may pass.
+"""Files on any file system of tf.io.gfile, with retries for temporary failures.
 
     for name in storage.listdir("gs://bucket/run"):
       text = storage.read(f"gs://bucket/run/{name}")
@@ -7,13 +7,13 @@
 All of Octet reads and writes through this module, except files that must be local. Each function
 has the name of its tf.io.gfile counterpart. For a URL it differs:
 
-- It retries an operation whose failure may pass, see `Retries`. If the operation was done and its
-  answer was lost, the repetition does not fail.
+- It retries an operation after a temporary failure, see `Retries`. If an operation succeeded and
+  its answer was lost, the repetition does not fail.
 - A listing includes everything that this process made and nothing that it removed, even if the file
   system's own listing is behind.
 - `isdir` raises the errors that tf.io.gfile.isdir takes for "no".
 
-On local file systems nothing is retried: their errors do not pass.
+On local file systems there are no retries: their errors do not pass.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ from trainer import errors
 
 _T = TypeVar("_T")
 
-# The errors of gs:// if a server is overloaded or unreachable. TensorFlow's own file system for
+# The errors of gs:// for an overloaded or unreachable server. TensorFlow's own file system for
 # gs:// retries the first three, and raises ABORTED when it gives up; other file systems raise
 # INTERNAL for the same.
 TRANSIENT = (
@@ -44,16 +44,16 @@ TRANSIENT = (
   tf.errors.InternalError,
 )
 
-_PORTION_BYTES = 2**24  # of a file that is read
+_PORTION_BYTES = 2**24  # Of a file to read.
 
-# How long listings are compared with what this process made or removed. Google Cloud Storage and S3
-# list exactly; NFS may show a listing that is 60 s old (acdirmax in nfs(5)).
+# For this long, listings also reflect the files that this process made or removed. Google Cloud
+# Storage and S3 list exactly; NFS may show a listing that is 60 s old (acdirmax in nfs(5)).
 _LISTINGS_BEHIND_SECONDS = 600.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Retries:
-  """How often, and for how long, an operation is retried: truncated exponential backoff.
+  """Number and time of the retries of an operation: truncated exponential backoff.
 
   The pauses follow Google's advice for Cloud Storage, and TensorFlow's for gs://: they begin at 1 s
   and double up to 32 s, each with a random part that spreads many workers
@@ -92,7 +92,7 @@ class DeniedError(errors.OctetError, tf.errors.PermissionDeniedError):
     tf.errors.PermissionDeniedError.__init__(self, None, None, message)
 
 
-# "gs://bucket" → the time since which no operation there has succeeded. After one operation has
+# "gs://bucket" → the time since the last success of an operation there. After one operation has
 # given up, the next one, such as the removal of a lock, does not wait as long again.
 _failing_since: dict[str, float] = {}
 
@@ -120,7 +120,7 @@ def retry(
     retries: the limits; default: RETRIES.
 
   Returns:
-    What the function returns.
+    The function's result.
 
   Raises:
     StorageError: it failed until the time was over.
@@ -166,7 +166,7 @@ def retry(
 
 
 def _change(what, path, function, is_done, retries=None):
-  """Retries a change that fails on repetition, unless `is_done` shows that it was done."""
+  """Retries a change that fails on repetition, unless `is_done` shows its success."""
   tries = 0
 
   def attempt():
@@ -193,14 +193,14 @@ def _note(path, is_there):
   with _changed_lock:
     while _changed and next(iter(_changed.values()))[1] < now - _LISTINGS_BEHIND_SECONDS:
       del _changed[next(iter(_changed))]
-    _changed.pop(path, None)  # so that the oldest comes first
+    _changed.pop(path, None)  # So that the oldest comes first.
     _changed[path] = is_there, now
 
 
 def check_answers(path: str, name: str) -> None:
-  """Checks, before a run begins, that a folder can be listed, or does not exist yet.
+  """Checks, before a run begins, that it can list a folder, or that the folder does not exist yet.
 
-  The operations that follow retry failures that may pass.
+  Later operations retry temporary failures.
 
   Args:
     path: the folder.
@@ -208,7 +208,7 @@ def check_answers(path: str, name: str) -> None:
 
   Raises:
     SettingError: the file system is unknown or unreachable, or this account may not list the
-      the folder.
+      folder.
   """
   try:
     if is_remote(path):
@@ -219,7 +219,7 @@ def check_answers(path: str, name: str) -> None:
     return
   except (OSError, tf.errors.OpError) as error:
     if isinstance(error, tf.errors.PermissionDeniedError) and is_remote(path):
-      return  # some accounts may write below a folder that they may not look at
+      return  # Some accounts may write below a folder without access to the folder itself.
     reason = getattr(error, "strerror", None) or errors.first_line(error)
     raise errors.SettingError(f"Cannot read {name}={path}: {reason}.") from None
 
@@ -298,8 +298,8 @@ def read(path: str, mode: str = "r", retries: Retries | None = None) -> Any:
   def once():
     content = b""
     with tf.io.gfile.GFile(path, "rb") as file:
-      # In portions: for a complete read, TensorFlow asks for the length of the file with this name,
-      # which may be another file by then, and would cut the text of the opened file.
+      # In portions: for a complete read, TensorFlow asks for the length of the file with this name.
+      # By then that may be another file, and TensorFlow would cut the text of the opened file.
       while portion := file.read(_PORTION_BYTES):
         content += portion
         if len(portion) < _PORTION_BYTES:
@@ -392,15 +392,15 @@ def rmtree(path: str) -> None:
   if not is_remote(path):
     tf.io.gfile.rmtree(path)
     return
-  # One by one: a listing that is behind has deleted names, on which gfile.rmtree fails.
+  # One by one: a stale listing has deleted names, and gfile.rmtree fails at them.
   for name in listdir(path):
     child = os.path.join(path, name.rstrip("/"))
     try:
       (rmtree if isdir(child) else remove)(child)
     except tf.errors.NotFoundError:
       continue
-  # The folder itself remains. An object store has no folders, and a store whose listing is behind
-  # takes the folder for full: it stays, without a file.
+  # The folder itself remains. An object store has no folders, and with a stale listing it takes the
+  # folder for full: it stays, without a file.
   with contextlib.suppress(tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
     retry("remove", path, lambda: tf.io.gfile.rmtree(path))
   _note(path.rstrip("/"), False)

@@ -1,4 +1,4 @@
-"""Judges a model by its predictions: where it is wrong, how sure it is, which difference is noise.
+"""Judges a model by its predictions: its errors, its confidence, and which differences are noise.
 
 A run asks for an `evaluation_report`. The report lets the model predict. `observations` keeps a few
 numbers of each example. `class_figures` or `number_figures` compute the figures from them, and

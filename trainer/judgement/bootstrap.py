@@ -1,4 +1,4 @@
-"""Intervals of figures by the bootstrap: the examples are drawn again, with replacement.
+"""Intervals of figures by the bootstrap, which draws the examples again with replacement.
 
     rows = scipy.sparse.csr_array(...)         # [examples, columns], an example's part of the sums
     drawn = bootstrap.draws(rows, figures, resamples=1000, seed=1)
@@ -18,8 +18,8 @@ import numpy as np
 
 Figures = Callable[[np.ndarray], Mapping[str, np.ndarray]]
 
-# How many numbers are drawn at once: 32 MB. The draws of a seed depend on the number of examples
-# alone. Two models are paired only if both are resampled alike.
+# Draw at most so many numbers at once: 32 MB. The draws of a seed depend on the number of examples
+# alone. A pair of models needs the same resamples for both.
 _AT_ONCE = 4_000_000
 
 
@@ -58,11 +58,11 @@ def figures_of_all(rows: Any, figures: Figures) -> dict[str, np.ndarray]:
 def interval(drawn: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
   """Returns (low, high) of a percentile interval along the first axis.
 
-  The interval leaves out resamples in which the figure is not defined (NaN). For instance, a
-  resample without an example of a class does not define the recall of that class.
+  The interval leaves out resamples without a defined figure (NaN). For instance, a resample without
+  an example of a class does not define the recall of that class.
   """
   outside = (1 - confidence) / 2
-  # nanquantile warns about columns that are all NaN. Those are set to 0 here and to NaN below.
+  # nanquantile warns about columns of NaN alone. They are 0 here and NaN below.
   is_empty = np.isnan(drawn).all(axis=0)
   low, high = np.nanquantile(np.where(is_empty, 0, drawn), [outside, 1 - outside], axis=0)
   return np.where(is_empty, np.nan, low), np.where(is_empty, np.nan, high)
@@ -76,9 +76,9 @@ def estimates(
   seed: int,
   reflected: Collection[str] = (),
 ) -> dict[str, Any]:
-  """Returns name → {"value", "low", "high"} of each figure; a list of them for a figure of classes.
+  """Returns name → {"value", "low", "high"} of each figure; lists of them for figures of classes.
 
-  None stands for a number that is not defined. For the other arguments see `draws` and `interval`.
+  None means an undefined number. For the other arguments see `draws` and `interval`.
 
   Args:
     rows: see `draws`.
@@ -87,9 +87,9 @@ def estimates(
     confidence: see `interval`.
     seed: see `draws`.
     reflected: names of figures that cannot be negative and that are on average larger in a resample
-      than in the set, such as a mean of distances. Their intervals are reflected about the value:
-      the basic bootstrap, Davison and Hinkley, "Bootstrap Methods and their Application" (1997),
-      5.2.
+      than in the set, such as a mean of distances. The function reflects their intervals about the
+      value: the basic bootstrap, Davison and Hinkley, "Bootstrap Methods and their Application"
+      (1997), 5.2.
   """
   values = figures_of_all(rows, figures)
   drawn = draws(rows, figures, resamples, seed)
@@ -109,7 +109,7 @@ def _described(value, low, high):
 
 
 def number(value: float) -> float | None:
-  """Returns a number for JSON; None for one that is not finite."""
+  """Returns a number for JSON; None for NaN and infinities."""
   return float(value) if np.isfinite(value) else None
 
 

@@ -1,12 +1,12 @@
-"""Figures of a classifier: which classes it confuses, how good it is at each, how sure it is.
+"""Figures of a classifier: its confusions, its quality at each class, and how sure it is.
 
     ClassFigures(observed, names, classes=10, bins=15, resamples=1000, ...).describe()
 
 Definitions:
 
-- precision, recall and F1 of a class: as in scikit-learn. A figure that would divide by 0 is None:
-  the recall of a class without examples, and the precision of a class that is never predicted.
-- macro_f1: the mean of F1 over the classes that have examples. An F1 that is None counts as 0.
+- precision, recall and F1 of a class: as in scikit-learn. A division by 0 gives None: the recall of
+  a class without examples, and the precision of a class without predictions.
+- macro_f1: the mean of F1 over the classes with examples. An F1 of None counts as 0.
 - log_loss: the mean of -log of the label's probability. Probabilities below 1e-15 count as 1e-15.
 - ece: the expected calibration error, as in Guo et al., "On Calibration of Modern Neural Networks"
   (ICML 2017), equation 3. The probability of the predicted class selects one of several bins of
@@ -25,13 +25,13 @@ from trainer.judgement import bootstrap
 # The predicted class if the prediction is not finite. No label equals it, so it counts as wrong.
 NO_CLASS = -1
 
-BINS = 15  # the number in Guo et al.
+BINS = 15  # The number in Guo et al.
 
-_MOST_ROWS = 100  # classes in the table, each with intervals
-_MOST_SHOWN = 20  # classes of the matrix
-_LARGEST = 20  # confusions in the list
-_NAMED = 3  # confusions in the sentence
-_LEAST_SHARE = 1e-15  # the label's least probability, for the logarithm
+_MOST_ROWS = 100  # Classes in the table, each with intervals.
+_MOST_SHOWN = 20  # Classes of the matrix.
+_LARGEST = 20  # Confusions in the list.
+_NAMED = 3  # Confusions in the sentence.
+_LEAST_SHARE = 1e-15  # The label's least probability, for the logarithm.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,13 +63,13 @@ class ClassFigures:
     return max(self.classes, len(self.names), *(int(array.max()) + 1 for array in arrays))
 
   def name(self, number: int) -> str:
-    """Returns the name of a class; its number where it has none."""
+    """Returns the name of a class; its number if it has none."""
     if number == NO_CLASS:
       return "nothing"
     return self.names[number] if number < len(self.names) else str(number)
 
   def describe(self) -> dict[str, Any]:
-    """Returns the figures as JSON has them, see `reporting.evaluation_reports`."""
+    """Returns the figures for JSON, see `reporting.evaluation_reports`."""
     rows = Rows(self.observed, self.count, self.bins)
     shown = self._rows_shown()
     estimates = bootstrap.estimates(
@@ -145,7 +145,7 @@ class ClassFigures:
     ]
 
   def _rows_shown(self):
-    """Returns the classes of the table: all, or those that occur and have the lowest F1."""
+    """Returns the classes of the table: all, or the ones with examples and the lowest F1."""
     if self.count <= _MOST_ROWS:
       return np.arange(self.count)
     occur = np.flatnonzero(self._examples + self._predicted)
@@ -167,7 +167,7 @@ class ClassFigures:
       both += np.bincount(predicted[is_class], counts[is_class], self.count)
       shown = sorted(int(place) for place in np.argsort(-both, kind="stable")[:_MOST_SHOWN])
     place = {number: index for index, number in enumerate(shown)}
-    matrix = np.zeros([len(shown), len(shown) + 1], np.int64)  # the last column: all others
+    matrix = np.zeros([len(shown), len(shown) + 1], np.int64)  # The last column: all others.
     for label, predicted, count in zip(*self._pairs, strict=True):
       if label in place:
         matrix[place[label], place.get(predicted, len(shown))] += count
@@ -210,7 +210,7 @@ class ClassFigures:
 
 
 class Rows:
-  """Each example's part of the sums from which the figures of a classifier follow.
+  """Each example's part of the sums behind the figures of a classifier.
 
   Args:
     observed: the result of Observations.arrays.
@@ -295,7 +295,7 @@ class Rows:
     return [sums[:, first[index] : first[index] + bins] for index in (3, 4, 5)]
 
   def calibration_bins(self) -> list[dict[str, Any]]:
-    """Returns a row of the reliability diagram for each bin that has examples."""
+    """Returns a row of the reliability diagram for each bin with examples."""
     sums = np.asarray(self.matrix.sum(axis=0)).reshape(1, -1)
     counts, confidence, right = (each[0] for each in self._in_bins(sums))
     return [

@@ -5,8 +5,8 @@
 
 Each side is one run, or several runs that differ in their seeds alone.
 
-- One run a side: a paired bootstrap (Efron and Tibshirani, 1993). Both sides are resampled by the
-  same examples, so examples that are hard for both models do not count as noise.
+- One run a side: a paired bootstrap (Efron and Tibshirani, 1993). Both sides have the same
+  resamples, so examples that are hard for both models do not count as noise.
 - Several runs a side: the interval covers the seeds too. The variance of the difference of the two
   means has two parts: the variance of the paired bootstrap; and the variance of the figure between
   the runs of a side, pooled over the sides, divided by the number of runs of each side.
@@ -26,11 +26,11 @@ from trainer.reporting import evaluation_reports
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """A run whose evaluation has a report.
+  """A run with a report on an evaluation.
 
   Attributes:
     model_dir: its folder.
-    step: the step of the checkpoint; None for the newest checkpoint that has a report.
+    step: the step of the checkpoint; None for the newest checkpoint with a report.
   """
 
   model_dir: str
@@ -98,7 +98,7 @@ def compare(
     seed: the seed of the bootstrap.
 
   Raises:
-    SettingError: a run has no report, or two runs were evaluated on different examples.
+    SettingError: a run has no report, or two runs have evaluated different examples.
     FileDamagedError: a file is damaged.
   """
   loaded = [[_load(run, evaluation) for run in side] for side in (first, second)]
@@ -106,7 +106,7 @@ def compare(
   for other in everyone[1:]:
     _check_pair(everyone[0], other)
   examples = len(everyone[0].arrays["label"])
-  # The bootstrap is paired only if each run is resampled by the same examples, so by one seed.
+  # A paired bootstrap needs the same resamples for each run, so the same seed.
   drawn = [[_drawn(each, resamples, seed) for each in side] for side in loaded]
   flat = [each for side in drawn for each in side]
   names = [name for name in flat[0] if all(name in each for each in flat) and name != "bias"]

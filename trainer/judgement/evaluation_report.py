@@ -1,4 +1,4 @@
-"""What a run asks for: a report on each evaluation that tells more than the means.
+"""A setting of a run: a report on each evaluation that tells more than the means.
 
 Example:
     run.evaluation_report = @EvaluationReport()
@@ -42,7 +42,7 @@ class EvaluationReport:
   Attributes:
     every_evaluation: whether each evaluation of a training has a report, or the last one alone.
     slices: names of features. The report has figures of each value of a feature, or of ranges.
-    worst: how many of the worst predictions the report shows.
+    worst: the number of worst predictions in the report.
     resamples: the number of resamples of the bootstrap, for the intervals.
     confidence: the confidence of the intervals.
     bins: the number of bins of the calibration.
@@ -71,7 +71,7 @@ class EvaluationReport:
       predicted: the evaluation's input, traced for predictions.
 
     Raises:
-      SettingError: the report needs a label, a prediction or a feature that is not there.
+      SettingError: the report needs a missing label, prediction or feature.
     """
     specification = predicted.traced.step.specification.predictions
     # A group is [cores, batch, ...] and the tensors of a core are [batch, ...].
@@ -100,18 +100,18 @@ class EvaluationReport:
       steps: global batches of the evaluation; None for the whole set.
 
     Returns:
-      The report; None on a worker that is not the chief.
+      The report; None on all workers but the chief.
 
     Raises:
-      SettingError: labels, predictions or features are not those that the report needs.
+      SettingError: labels, predictions or features do not fit the report.
       InputError: there is no example, or a label is negative.
-      OutputError: a file cannot be written.
+      OutputError: it cannot write a file.
     """
     pairs = estimator.predict(input_fn, checkpoint_path=checkpoint_path, with_examples=True)
     if steps is not None:
       pairs = itertools.islice(pairs, steps * estimator.batch_sizes()[Kind.EVAL].global_size)
     if not estimator.device.is_chief:
-      collections.deque(pairs, maxlen=0)  # hosts of XLA devices compute each batch together
+      collections.deque(pairs, maxlen=0)  # Hosts of XLA devices compute each batch together.
       return None
     found, worst = self._observations(), samples.worst(self.worst, _badness)
     collections.deque(worst.watch(found.watch(pairs)), maxlen=0)

@@ -1,8 +1,8 @@
 """Figures of a regression: how large the errors are, and where.
 
-An error is what was predicted less the label. Definitions as in scikit-learn: mae is the mean of
-its absolute value, rmse the root of the mean of its square, r2 the share of the labels' variance
-that the predictions explain; bias is the mean of the error itself.
+An error is the prediction less the label. Definitions as in scikit-learn: mae is the mean of its
+absolute value, rmse the root of the mean of its square, r2 the share of the labels' variance that
+the predictions explain; bias is the mean of the error itself.
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ import numpy as np
 
 from trainer.judgement import bootstrap
 
-_BARS = 30  # of the histogram
-_PARTS = 10  # parts of the set, by the size of the prediction
-_OUTSIDE = 0.05  # the share of a part's errors on each side of the drawn range
+_BARS = 30  # Of the histogram.
+_PARTS = 10  # Parts of the set, by the size of the prediction.
+_OUTSIDE = 0.05  # The share of a part's errors on each side of the drawn range.
 
 
 class Rows:
-  """Each example's part of the sums from which the figures of a regression follow.
+  """Each example's part of the sums behind the figures of a regression.
 
   Args:
     observed: the result of Observations.arrays.
@@ -33,7 +33,7 @@ class Rows:
     label, predicted = observed["label"], observed["predicted"]
     is_finite = np.isfinite(predicted) & np.isfinite(label)
     label, error = label[is_finite], (predicted - label)[is_finite]
-    # Labels are counted from their mean: a sum of squares of large numbers would lose digits.
+    # Subtract the labels' mean: a sum of squares of large numbers would lose digits.
     centred = label - (label.mean() if len(label) else 0)
     columns = [np.ones(len(label)), error, error**2, np.abs(error), centred, centred**2]
     matrix = np.zeros([len(is_finite), len(columns)])
@@ -56,7 +56,7 @@ class Rows:
 def describe(
   observed: Mapping[str, np.ndarray], resamples: int, confidence: float, seed: int
 ) -> dict[str, Any]:
-  """Returns the figures as JSON has them, see `reporting.evaluation_reports`."""
+  """Returns the figures for JSON, see `reporting.evaluation_reports`."""
   rows = Rows(observed)
   label, predicted = observed["label"], observed["predicted"]
   is_finite = np.isfinite(predicted) & np.isfinite(label)

@@ -5,7 +5,7 @@
       ...
     found.arrays()                       # {"label": ..., "predicted": ..., ...}
 
-Predictions and features pass through and are not kept.
+It does not keep predictions and features.
 """
 
 import dataclasses
@@ -30,9 +30,9 @@ class Observed:
   Attributes:
     label: a class or a number.
     predicted: a class or NO_CLASS; or a number or NaN.
-    confidence: the probability of the predicted class; NaN if it is not known.
-    of_label: the probability of the label; NaN if it is not known.
-    probabilities: the probabilities of all classes; None if they are not known.
+    confidence: the probability of the predicted class; NaN if unknown.
+    of_label: the probability of the label; NaN if unknown.
+    probabilities: the probabilities of all classes; None if unknown.
   """
 
   label: float
@@ -48,7 +48,7 @@ class Observations:
   Args:
     label: the key of the label, if labels are a dict; None for the only label.
     prediction: the key of the predicted number, if there are several; None for the only number.
-    slices: the keys of the features whose values to keep.
+    slices: the keys of the features to keep.
 
   Attributes:
     kind: CLASSES or NUMBERS, known after the first example.
@@ -69,7 +69,7 @@ class Observations:
     """Yields (Observed, example) of each pair.
 
     Raises:
-      SettingError: there is no label, or no class and no single number is predicted.
+      SettingError: there is no label, or the model predicts neither a class nor a single number.
     """
     for prediction, example in pairs:
       label = self._label_of(example)
@@ -115,7 +115,7 @@ class Observations:
       kept.append(value.reshape(()).item())
 
   def _label_of(self, example):
-    labels = example[1] if len(example) > 1 else None  # perhaps with weights behind them
+    labels = example[1] if len(example) > 1 else None  # Perhaps with weights behind them.
     if isinstance(labels, Mapping):
       name = self._label or (next(iter(labels)) if len(labels) == 1 else None)
       if name not in labels:
@@ -194,7 +194,7 @@ def _observe_class(prediction, label):
       "Leave such examples out of the eval input_fn, or take the report out."
     )
   if shares is not None and not np.isfinite(shares).all():
-    # tf.argmax returns class 0 for probabilities that are NaN. That is no prediction.
+    # tf.argmax returns class 0 for probabilities of NaN. Class 0 is then no prediction.
     return Observed(label, NO_CLASS, probabilities=shares)
   predicted = _class_of(prediction)
   if predicted is None:

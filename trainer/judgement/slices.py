@@ -9,8 +9,8 @@ import numpy as np
 from trainer.judgement import bootstrap
 from trainer.reporting.evaluation_reports import NUMBERS
 
-_MOST = 20  # parts of a feature; each is selected by one value
-_RANGES = 4  # parts of a feature of numbers that has more values than that
+_MOST = 20  # Parts of a feature; one value selects each.
+_RANGES = 4  # Parts of a feature of numbers with more values than that.
 
 
 def describe(

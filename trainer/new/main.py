@@ -9,10 +9,10 @@
     keras         classifies images by a Keras model
     regression    predicts a number of the rows of a CSV file
 
-The project trains, exports, predicts and passes its test as it is, and is yours to change. Its
-package has the project's name, so that it neither hides Octet's packages nor is hidden by them.
+The project trains, exports, predicts and passes its test without changes, and is yours to change.
+Its package has the project's name, so that it does not hide Octet's packages, nor they it.
 
-Each kind fills the same templates: templates/KIND.jinja has what they ask it for.
+Each kind fills the same templates, with the parts in templates/KIND.jinja.
 """
 
 import importlib.util
@@ -34,7 +34,7 @@ _TEMPLATES = pathlib.Path(__file__).parent / "templates"
 
 KINDS = ("table", "images", "text", "keras", "regression")
 
-# Template → the file that it becomes, below the project's folder.
+# Template → its file in the project's folder.
 _FILES = {
   "readme.md.jinja": "README.md",
   "init.py.jinja": "{name}/__init__.py",
@@ -44,17 +44,17 @@ _FILES = {
 }
 # The kinds with an input_fn of their own; others take one of Octet's input pipelines.
 _DATA = {"regression": {"data.py.jinja": "{name}/data.py"}}
-_FOLDERS = ("configs", "data", "out", "tests")  # beside the package, in a project
+_FOLDERS = ("configs", "data", "out", "tests")  # Beside the package, in a project.
 
 _KIND = flags.DEFINE_enum("kind", "table", KINDS, "The task of the project.")
 
 
 def main(argv: Sequence[str]) -> None:
-  """Makes the project that is named, and says what to do next.
+  """Makes the project of the name in argv, and prints the next steps.
 
   Raises:
-    SettingError: not one name was given, or it cannot be a project's.
-    OutputError: the folder cannot be written.
+    SettingError: there is not exactly one name, or it cannot be a project's.
+    OutputError: it cannot write the folder.
   """
   if len(argv) != 2:
     raise errors.SettingError("Give one name for the project: python -m trainer.new my_project")
@@ -71,16 +71,15 @@ def create(folder: pathlib.Path, kind: str = "table") -> list[pathlib.Path]:
   """Makes a project.
 
   Args:
-    folder: which must not be there yet. Its name is that of the project's package.
+    folder: must not exist yet. Its name becomes the package's name.
     kind: one of KINDS.
 
   Returns:
-    The files; of many data, their folder.
+    The files; for many files of data, their folder.
 
   Raises:
-    SettingError: the name cannot be that of a package, or hides another one; or the folder is
-      there.
-    OutputError: it cannot be written.
+    SettingError: no package can have the name, or it hides another package; or the folder exists.
+    OutputError: it cannot write the project.
   """
   check_name(folder.name)
   if folder.exists():
@@ -101,7 +100,7 @@ def create(folder: pathlib.Path, kind: str = "table") -> list[pathlib.Path]:
 
 
 def _rendered(name, kind):
-  """Returns path → text of the files that come of templates."""
+  """Returns path → text of the files from templates."""
   environment = jinja2.Environment(
     loader=jinja2.FileSystemLoader(_TEMPLATES),
     keep_trailing_newline=True,
@@ -120,7 +119,7 @@ def _rendered(name, kind):
 
 
 def check_name(name: str) -> None:
-  """Raises SettingError unless a name can be that of a package, and none has it yet."""
+  """Raises SettingError unless a package can have the name, and none has it yet."""
   if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
     raise errors.SettingError(
       f"{name!r} cannot be the name of a package: expected lower-case letters, digits and _, such "

@@ -1,8 +1,8 @@
-"""The data of a new project, made up: the same ones each time.
+"""Stand-in data for a new project, the same each time.
 
     files("table")      {"data/train.csv": b"age,job,hours,bought...", "data/test.csv": ...}
 
-There is something to learn in each, and some noise, as in data of one's own.
+Each has something to learn and some noise, like real data.
 """
 
 import collections
@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-_IMAGES, _SIZE = 60, 32  # images of each class, and their pixels in each direction
-_TRAIN, _TEST = 300, 100  # rows of a table, texts
+_IMAGES, _SIZE = 60, 32  # Images of each class, and their pixels in each direction.
+_TRAIN, _TEST = 300, 100  # Rows of a table, texts.
 
 _GOOD = ("good", "great", "moving", "funny", "clever")
 _BAD = ("bad", "dull", "slow", "silly", "flat")
@@ -52,14 +52,14 @@ def _png(pixels):
     return struct.pack(">I", len(content)) + checked + struct.pack(">I", zlib.crc32(checked))
 
   height, width, _ = pixels.shape
-  header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)  # 8 bits, RGB
-  lines = b"".join(b"\0" + line.tobytes() for line in pixels)  # each without a filter
+  header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)  # 8 bits, RGB.
+  lines = b"".join(b"\0" + line.tobytes() for line in pixels)  # Each without a filter.
   parts = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
   return b"\x89PNG\r\n\x1a\n" + parts
 
 
 def _customers(random):
-  """Who bought: hangs on age, job and hours; some values are missing."""
+  """Buyers: depends on age, job and hours; some values are missing."""
 
   def row(_):
     age, hours = random.integers(18, 80), random.integers(10, 60)
@@ -76,7 +76,7 @@ def _customers(random):
 
 
 def _houses(random):
-  """The price in 100,000: hangs on area, rooms and year."""
+  """The price in 100,000: depends on area, rooms and year."""
 
   def row(_):
     area, year = random.integers(40, 220), random.integers(1920, 2025)
@@ -88,7 +88,7 @@ def _houses(random):
 
 
 def _reviews(random):
-  """Labels 1 and 0, and texts with some words that tell which, and the vocabulary."""
+  """Labels 1 and 0, texts with some words that indicate the label, and the vocabulary."""
 
   def row(number):
     label = number % 2

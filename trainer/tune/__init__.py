@@ -10,9 +10,9 @@ From Python:
     found = tune.find_learning_rate(estimator, train_input_fn)
     print(found.suggestion)
 
-`learning_rates` trains with a rate that grows, `suggestion` says which gin binding sets it.
-`batch_sizes` has each batch size measured by `worker`, in a process of its own. `report` shows what
-was found.
+`learning_rates` trains with a growing rate, `suggestion` finds the gin binding for it.
+`batch_sizes` measures each batch size with `worker`, in a process of its own. `report` shows the
+results.
 """
 
 import importlib
@@ -25,7 +25,7 @@ __all__ = ["find_learning_rate", "main"]
 
 
 def __getattr__(name: str) -> Any:
-  # Imported when it is used, so that --help does not wait for TensorFlow.
+  # Imported at first use, so that --help does not wait for TensorFlow.
   if name != "find_learning_rate":
     raise AttributeError(f"module 'trainer.tune' has no attribute {name!r}")
   return importlib.import_module("trainer.tune.learning_rates").sweep

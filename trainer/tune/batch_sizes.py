@@ -1,4 +1,4 @@
-"""Searches the largest batch that fits, and times a training with each batch that is tried.
+"""Searches the largest batch that fits, and times a training with each tried batch.
 
 The size doubles until a batch does not fit. Then the search halves the interval between the largest
 that fits and the smallest that does not, down to a sixteenth of the size.
@@ -15,7 +15,7 @@ from trainer.cli import processes
 from trainer.compare import results, runner
 from trainer.tune import memory
 
-# The share of a size to which the largest is found.
+# Find the largest size to a sixteenth of it.
 _PRECISION = 16
 # A batch is as good as the fastest one if it is at most so much slower.
 _AS_FAST = 0.95
@@ -23,15 +23,15 @@ _AS_FAST = 0.95
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-  """A batch size that was tried.
+  """A tried batch size.
 
   Attributes:
     batch_size: examples in a step, of all cores together.
-    status: one of compare's results: OK where it fits, OUT_OF_MEMORY, OUT_OF_TIME or FAILED.
+    status: one of compare's results: OK if it fits, OUT_OF_MEMORY, OUT_OF_TIME or FAILED.
     problem: why there are no figures; "" if there are.
     step_seconds: the time of a step, with its input.
     examples_per_second: the same as a rate.
-    memory_bytes: the most memory that the process had.
+    memory_bytes: the process's peak of memory.
   """
 
   batch_size: int
@@ -52,8 +52,8 @@ class Search:
   """The result of a search.
 
   Attributes:
-    tried: what was measured, in order.
-    limit_bytes: the memory that a process was allowed, or None.
+    tried: the measurements, in order.
+    limit_bytes: the memory limit of a process, or None.
   """
 
   tried: list[Measured]
@@ -61,17 +61,17 @@ class Search:
 
   @property
   def fitting(self) -> list[Measured]:
-    """Those that fit, the smallest first."""
+    """All sizes that fit, the smallest first."""
     return sorted((each for each in self.tried if each.fits), key=lambda each: each.batch_size)
 
   @property
   def largest(self) -> Measured:
-    """The largest one that fits."""
+    """The largest size that fits."""
     return self.fitting[-1]
 
   @property
   def fastest(self) -> Measured:
-    """The smallest one that trains about as many examples a second as any."""
+    """The smallest size that trains about as many examples a second as any."""
     best = max(each.examples_per_second for each in self.fitting)
     return next(each for each in self.fitting if each.examples_per_second >= _AS_FAST * best)
 
@@ -83,12 +83,12 @@ def search(
   most: int,
   limit_bytes: int | None = None,
 ) -> Search:
-  """Measures batch sizes until the largest that fits is known.
+  """Measures batch sizes until it knows the largest that fits.
 
   Args:
     measure: tries a size.
     first: the size to begin with.
-    multiple: what sizes are multiples of: the number of replicas.
+    multiple: sizes are multiples of it: the number of replicas.
     most: the largest size to try.
     limit_bytes: for the Search.
 
@@ -111,7 +111,7 @@ def _next(tried, multiple, most):
   """Returns the size to try next; None if the search is over."""
   low = max((each.batch_size for each in tried if each.fits), default=0)
   too_large = [each.batch_size for each in tried if not each.fits]
-  # A size that fails for another reason, such as its time, says nothing of smaller ones.
+  # A size that fails for another reason, such as its time, says nothing about smaller ones.
   if any(each.status not in (results.OK, results.OUT_OF_MEMORY) for each in tried):
     return None
   if not too_large:
@@ -125,12 +125,12 @@ def _next(tried, multiple, most):
 def measure(
   size: int, request: Mapping[str, Any], limit_bytes: int | None, timeout_seconds: float
 ) -> Measured:
-  """Measures a batch size in a process of its own, which `worker` answers.
+  """Measures a batch size in a process of its own, with `worker`.
 
   Args:
     size: the global batch.
-    request: what the worker needs beside it.
-    limit_bytes: the memory at which the process ends itself; None for no limit.
+    request: the worker's other inputs.
+    limit_bytes: at this memory the process ends itself; None for no limit.
     timeout_seconds: the longest that the process may take.
   """
   asked = {**request, "batch_size": size, "limit_bytes": limit_bytes}

@@ -11,13 +11,13 @@ from trainer.preflight import bindings
 from trainer.settings.kinds import Kind
 from trainer.tune import batch_sizes, learning_rates, memory, suggestion
 
-# How many lines a sweep of learning rates tells.
+# The number of progress lines of a sweep of learning rates.
 _LINES = 10
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-  """What the command line asks for; gin is loaded.
+  """The work that the command line asks for, with gin loaded.
 
   Attributes:
     device: see run_config.RunConfig, also for the next two.
@@ -25,7 +25,7 @@ class Asked:
     seed: the run's seed, or None for the default.
     gin_files: of the experiment.
     gin_bindings: the same.
-    gin_modules: what the files may import and name.
+    gin_modules: modules that the files may import and name.
     tell: called with lines about the progress.
   """
 
@@ -61,7 +61,7 @@ class Asked:
 
   @functools.cached_property
   def estimator(self) -> Any:
-    """An Estimator of the experiment, which writes nothing."""
+    """An Estimator of the experiment that writes nothing."""
     return experiment.make_estimator(
       self.run, experiment.Flags(mode="train", dry_run=True, **self._flags)
     )

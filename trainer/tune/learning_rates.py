@@ -19,9 +19,9 @@ from trainer.settings.kinds import Kind
 
 # The weight of the past in the smoothed loss: about the last ten steps count.
 _SMOOTHING = 0.9
-# Losses at rates so small that they are taken for the loss of the untrained model.
+# So many losses at tiny rates count as the loss of the untrained model.
 _FIRST = 10
-# The share of a loss that a fall is, at least.
+# A fall is at least this share of a loss.
 _LEAST_FALL = 1e-3
 # Fewer steps cannot tell a fall of the loss from the noise of batches.
 _FEWEST = 20
@@ -29,18 +29,18 @@ _FEWEST = 20
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-  """What a training with a growing learning rate gave.
+  """The result of a training with a growing learning rate.
 
   Attributes:
-    rates: the learning rate of each step that was done.
+    rates: the learning rate of each completed step.
     losses: the loss of each step, before its update.
     smoothed: the same, smoothed.
-    wanted_steps: how many steps were to be done.
+    wanted_steps: the number of steps asked for.
     batch_size: examples in a step.
-    optimizers: the classes of the optimizers whose rate grew.
-    diverged: the rate at which the training was ended because the loss grew; None if it did not.
-    suggestion: the rate at which the smoothed loss fell the fastest; None if it did not fall.
-    lowest: the rate at which the smoothed loss was the lowest.
+    optimizers: the classes of the optimizers with the growing rate.
+    diverged: the rate at the end of a training with a growing loss; None otherwise.
+    suggestion: the rate of the smoothed loss's fastest fall; None without a fall.
+    lowest: the rate of the lowest smoothed loss.
   """
 
   rates: list[float]
@@ -64,8 +64,8 @@ def sweep(
 ) -> Sweep:
   """Trains with a learning rate that grows by the same factor in each step.
 
-  The training begins as a new one would, and ends where the loss grows. Nothing is written, and a
-  later training of the Estimator is not changed by it.
+  The training begins like a new one, and ends when the loss grows. It writes nothing, and does not
+  change a later training of the Estimator.
 
   Args:
     estimator: of the model_fn, with a batch size for training.
@@ -79,8 +79,8 @@ def sweep(
     The Sweep.
 
   Raises:
-    SettingError: low, high or steps cannot work, or the model_fn applies no optimizer whose rate
-      can be replaced.
+    SettingError: low, high or steps cannot work, or the model_fn applies no optimizer with a
+      replaceable rate.
     InputError: the input ends too early.
     ModelFnError: the model_fn failed, or its first loss is no finite number.
   """
@@ -132,7 +132,8 @@ def check(low: float, high: float, steps: int) -> None:
 def _limit(losses: Sequence[float]) -> float:
   """Returns the smoothed loss above which a training has diverged.
 
-  That is worse than untrained, and much worse than the best: four times, of a positive loss.
+  Such a loss is worse than untrained, and much worse than the best: four times, for a positive
+  loss.
   """
   best = min(curves.smooth(losses, _SMOOTHING))
   return max(statistics.median(losses[:_FIRST]), best + 3 * abs(best))
@@ -147,7 +148,7 @@ def _judged(rates, losses, steps, batch_size, optimizers):
   lowest = int(np.argmin(smoothed))
   noise = float(np.std(np.minimum(finite, limit)[: lowest + 1] - smoothed[: lowest + 1]))
   suggestion = None
-  # Smoothing leaves about a sixth of the noise, so half of it is more than chance.
+  # Smoothing leaves about a sixth of the noise, so a fall by half of the noise is more than chance.
   least = noise / 2 + _LEAST_FALL * abs(smoothed[0])
   if lowest and smoothed[0] - smoothed[lowest] > least:
     suggestion = rates[int(np.argmin(np.gradient(smoothed[: lowest + 1])))]

@@ -1,10 +1,10 @@
-"""Finds the learning rate or the batch size of an experiment, before it is trained.
+"""Finds the learning rate or the batch size of an experiment before its training.
 
   python -m trainer.tune --gin_file=gin_configs/digits.gin --html=rate.html
   python -m trainer.tune --gin_file=gin_configs/digits.gin --find=batch_size
 
-The learning rate grows from step to step, whatever schedule the experiment has. The training that
-this needs begins with new weights, and nothing is written but the report.
+The learning rate grows from step to step, whatever schedule the experiment has. Its training begins
+with new weights, and it writes only the report.
 """
 
 import functools
@@ -48,14 +48,14 @@ _KNOWN = ("learning_rate", "batch_size")
 
 
 def main(argv: list[str]) -> None:
-  """Finds what --find names, and writes the reports.
+  """Runs the searches of --find, and writes the reports.
 
   Raises:
-    SettingError: a flag or the configuration is wrong, or nothing can be found.
-    OutputError: a report cannot be written.
+    SettingError: a flag or the configuration is wrong, or a search finds nothing.
+    OutputError: it cannot write a report.
   """
   del argv
-  # 1. Wrong flags are reported before TensorFlow is imported, which takes seconds.
+  # 1. Report wrong flags before TensorFlow's import, which takes seconds.
   if not gin_flags.GIN_FILE.value:
     raise errors.SettingError(
       "No --gin_file. Try: python -m trainer.tune --gin_file=gin_configs/digits.gin"

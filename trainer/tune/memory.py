@@ -11,10 +11,11 @@ import time
 
 from trainer.cli import processes
 
-# With which a process ends that has taken more than its limit. No signal and no shell has this one.
+# The exit code of a process that has taken more than its limit. No signal and no shell has this
+# one.
 EXIT_CODE = 86
 
-# The share of the free memory that a training may take: the rest is for what else runs.
+# A training may take this share of the free memory: the rest is for other programs.
 _SHARE = 0.8
 _LOOK_SECONDS = 0.02
 
@@ -26,8 +27,8 @@ def limit_bytes(
 
   Args:
     meminfo: Linux's file about the memory of the machine.
-    cgroup: the folder of the process's control group, which limits a container.
-    share: of the memory that is free.
+    cgroup: the folder of the process's control group, the limit of a container.
+    share: of the free memory.
   """
   free = [_available(pathlib.Path(meminfo)), _left(pathlib.Path(cgroup))]
   known = [count for count in free if count is not None]
@@ -54,7 +55,7 @@ def _available(meminfo):
 
 
 def _left(cgroup):
-  """Returns what a control group of version 2 may still take; None without a limit."""
+  """Returns how much a control group of version 2 may still take; None without a limit."""
   limit, used = cgroup / "memory.max", cgroup / "memory.current"
   if not limit.exists() or not used.exists() or (text := limit.read_text().strip()) == "max":
     return None

@@ -1,4 +1,4 @@
-"""What was found: as text for the terminal, as JSON, and as an HTML page with drawings."""
+"""The results: as text for the terminal, as JSON, and as an HTML page with drawings."""
 
 import dataclasses
 import math
@@ -16,11 +16,11 @@ _INCHES = (4.6, 3.1)
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-  """What was found for an experiment.
+  """The results for an experiment.
 
   Attributes:
     name: of the experiment, such as its gin file.
-    about: where it was found: the device, the precision and the seed.
+    about: the device, the precision and the seed.
     sweep: of learning rates, or None.
     rate_bindings: the gin bindings that set the learning rate.
     search: of batch sizes, or None.
@@ -52,7 +52,7 @@ class Report:
     return "\n\n".join(parts)
 
   def as_dict(self) -> dict[str, Any]:
-    """Returns the report as JSON has it; a loss that is no number is null."""
+    """Returns the report for JSON; a loss of NaN or infinity is null."""
     found: dict[str, Any] = {"name": self.name, "about": self.about}
     if self.sweep is not None:
       numbers = dataclasses.asdict(self.sweep)
@@ -72,7 +72,7 @@ class Report:
     """Returns the text of the HTML page.
 
     Raises:
-      SettingError: matplotlib is not installed.
+      SettingError: matplotlib is missing.
     """
     sweep, search = self.sweep, self.search
     return html_page.render(
@@ -99,7 +99,7 @@ class Report:
 
 
 def described(sweep: learning_rates.Sweep) -> str:
-  """Returns a sentence on how the rates were tried."""
+  """Returns a sentence on the sweep of the rates."""
   done = len(sweep.rates)
   return (
     f"{done} of {sweep.wanted_steps} steps of {sweep.batch_size} examples, from "
@@ -108,7 +108,7 @@ def described(sweep: learning_rates.Sweep) -> str:
 
 
 def rates(sweep: learning_rates.Sweep) -> list[tuple[str, str]]:
-  """Returns rows of a rate and what happens there."""
+  """Returns rows of a rate and its effect."""
   found = []
   if sweep.suggestion is not None:
     found.append((f"{sweep.suggestion:.2g}", "suggested: the smoothed loss falls the fastest"))
@@ -119,7 +119,7 @@ def rates(sweep: learning_rates.Sweep) -> list[tuple[str, str]]:
 
 
 def rate_advice(sweep: learning_rates.Sweep, bindings: tuple[str, ...]) -> str:
-  """Returns what to do with the learning rate."""
+  """Returns the advice on the learning rate."""
   if sweep.suggestion is None:
     return (
       "No suggestion: the loss falls by less than it differs from batch to batch. Try more steps "
@@ -165,7 +165,7 @@ def _row(search, each):
 
 
 def size_advice(search: batch_sizes.Search, bindings: tuple[str, ...]) -> str:
-  """Returns what to do with the batch size."""
+  """Returns the advice on the batch size."""
   largest, fastest = search.largest, search.fastest
   if all(each.fits for each in search.tried):
     ends = f"{largest.batch_size:,} examples fit; tune tried no larger batches (--largest)."
@@ -204,7 +204,7 @@ def _loss_by_rate(sweep):
       )
       axes.axvline(sweep.suggestion, color=_MARK, linewidth=1, linestyle=":")
     axes.set_xscale("log")
-    # matplotlib's own labels are formulas, which svg.figure_class takes for text.
+    # matplotlib's own labels are formulas, and svg.figure_class takes them for text.
     axes.xaxis.set_major_formatter(lambda rate, _: f"{rate:g}")
     axes.xaxis.set_minor_locator(ticker.NullLocator())
     low, high = min(sweep.smoothed), max(sweep.smoothed)

@@ -1,4 +1,4 @@
-"""Says which gin binding sets the learning rate or the batch size of a run."""
+"""Finds the gin binding that sets the learning rate or the batch size of a run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,24 +6,24 @@ from typing import Any
 from trainer import experiment
 from trainer.config import gin_internals
 
-# What functions call a learning rate, or the highest one of a schedule.
+# Functions' names for a learning rate, or for the highest one of a schedule.
 _WARM = "warmup_target"
 _NAMES = ("learning_rate", "initial_learning_rate", _WARM, "base_learning_rate", "lr")
-# What `schedules.piecewise` calls its rates.
+# `schedules.piecewise`'s name for its rates.
 _PIECES = "learning_rates"
 
 
 def learning_rate(value: float, params: Mapping[str, Any] | None) -> list[str]:
-  """Returns the gin bindings that would set the learning rate that a training has used.
+  """Returns the gin bindings that would set a training's learning rate.
 
-  Call it after the training was traced, when gin knows what was called.
+  Call it after the trace of the training: only then gin knows the calls.
 
   Args:
     value: the learning rate.
-    params: those of the run.
+    params: of the run.
 
   Returns:
-    Bindings as text, each of which sets one number; [] where none sets a learning rate.
+    Bindings as text; each sets one number; [] if no binding sets a learning rate.
   """
   found = []
   for (scope, selector), values in gin_internals.operative_bindings().items():
@@ -41,7 +41,7 @@ def batch_size(value: int, asked: experiment.Experiment, replicas: int) -> str:
 
   Args:
     value: the global size.
-    asked: the run, which has a global size or one of a core.
+    asked: the run, with a global size or a size per core.
     replicas: of the device.
   """
   if asked.train_per_core_batch_size is not None:
@@ -50,7 +50,7 @@ def batch_size(value: int, asked: experiment.Experiment, replicas: int) -> str:
 
 
 def _highest(values):
-  """Returns the names of the arguments of a function that are a learning rate, its highest one."""
+  """Returns the arguments of a function that set a learning rate, its highest one."""
   names = [name for name in _NAMES if _is_number(values.get(name))]
   # Keras's CosineDecay begins its warm-up at initial_learning_rate.
   return [_WARM] if _WARM in names else names

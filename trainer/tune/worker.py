@@ -1,7 +1,7 @@
 """Times a training with one batch size, in a process of its own.
 
-`batch_sizes` starts it by `processes.ask`. What a batch that does not fit leaves in memory is gone
-with the process.
+`batch_sizes` starts it by `processes.ask`. When the process ends, the memory of a batch that does
+not fit is free again.
 """
 
 import dataclasses
@@ -13,12 +13,12 @@ from trainer.cli import processes
 from trainer.compare import results, worker
 from trainer.tune import memory
 
-# Loops of steps in the time that a batch size has, so that most of them are not disturbed.
+# Loops of steps in the time of a batch size: enough that most are undisturbed.
 _LOOPS = 10
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-  """Returns the fields of a batch_sizes.Measured, but for the size."""
+  """Returns the fields of a batch_sizes.Measured, except the size."""
   if request["limit_bytes"] is not None:
     memory.end_beyond(request["limit_bytes"])
   try:
@@ -44,7 +44,7 @@ def _measure(request):
   done: list[outer_loop.LoopResult] = []
 
   def after_loop(result):
-    if done:  # the first loop compiles
+    if done:  # The first loop compiles.
       length.took(result.steps, result.seconds)
     done.append(result)
     return sum(each.seconds for each in done[1:]) >= request["seconds"]
@@ -56,7 +56,7 @@ def _measure(request):
       f"The train input ended after {len(done)} steps of {request['batch_size']} examples: have "
       "the input_fn repeat its data (dataset.repeat())."
     )
-  # The first loops are short, and the batches for them were made while the first step compiled.
+  # The first loops are short, and the input had time to make their batches during the compilation.
   seconds = statistics.median(each.seconds / each.steps for each in timed[len(timed) // 2 :])
   return {
     "status": results.OK,
