@@ -310,7 +310,7 @@ def test_a_summary_that_changes_variables_is_told_and_left_out(tmp_path, caplog)
 
   estimator = train_with(tmp_path, Hook(), make)
   assert estimator.get_variable_value("seen") == 0.0
-  assert any("The summary 'count' is not written" in line for line in caplog.messages)
+  assert any("does not write the summary 'count'" in line for line in caplog.messages)
 
 
 def apply(optimizer, loss, w):
