@@ -163,7 +163,8 @@ def test_a_reader_that_never_comes_in_time_says_so(directory, tmp_path, monkeypa
     return value(path)
 
   with pytest.raises(
-    errors.CheckpointNotFoundError, match=r"model.ckpt-3 is gone.* 2 others.*keep_checkpoint_max"
+    errors.CheckpointNotFoundError,
+    match=r"model.ckpt-3 is gone.* 2 checkpoints before it.*keep_checkpoint_max",
   ):
     leases.read(directory.latest_valid, load)
 

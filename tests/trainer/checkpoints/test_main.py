@@ -46,7 +46,7 @@ def test_list(tmp_path):
   (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"')
   assert [line.split()[5:] for line in main.list_checkpoints(str(tmp_path))[1:]] == [
     [],
-    ["goes", "back", "here"],
+    ["resumes", "here"],
     ["newest"],
   ]
 

@@ -22,9 +22,9 @@ def test_an_owner_and_a_name():
   "path", ["keras.layers.Dense.dial", "keras.src.no_such.module", "keras.no"]
 )
 def test_what_is_missing_is_said_with_the_version(path):
-  with pytest.raises(errors.VersionError, match=f"Keras {keras.__version__} has no {path}, which"):
+  with pytest.raises(errors.VersionError, match=f"Keras {keras.__version__} lacks {path}, and"):
     private_names.find(path)
-  with pytest.raises(errors.VersionError, match=f"Keras {keras.__version__} has no {path}, which"):
+  with pytest.raises(errors.VersionError, match=f"Keras {keras.__version__} lacks {path}, and"):
     private_names.member(path)
 
 

@@ -173,7 +173,7 @@ def test_without_probabilities_the_worst_are_the_wrong_ones(tmp_path, capsys):
 
 @pytest.mark.parametrize("given", [dict(labels=None), dict(keys=["probabilities"])])
 def test_there_is_no_worst_without_a_class_and_a_label(given, tmp_path):
-  with pytest.raises(errors.SettingError, match='run.contact_sheet = "worst" needs .* a label'):
+  with pytest.raises(errors.SettingError, match='run.contact_sheet = "worst" needs .* label'):
     predictions.save(str(tmp_path / "p"), pairs(**given), shown="worst")
   assert list(tmp_path.iterdir()) == []
 
