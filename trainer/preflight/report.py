@@ -152,8 +152,7 @@ def figures(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
   )
   yield (
     "  arguments",
-    f"{_size(result['argument_bytes'])}; the program updates {_size(result['aliased_bytes'])} in "
-    "place",
+    f"{_size(result['argument_bytes'])}, {_size(result['aliased_bytes'])} updated in place",
   )
   yield "  temporaries", _size(result["temporary_bytes"])
   yield "  program", _size(result["code_bytes"])
