@@ -169,7 +169,7 @@ def folder(tmp_path, monkeypatch):
 def test_a_folder_with_the_name_of_a_package_of_octet_is_named(folder):
   (folder / "models").mkdir()
   (folder / "models" / "mine.py").touch()
-  message = rf"no module models\.mine\. .*models, and {folder}hides .*/models of the same name"
+  message = rf"no module models\.mine\. .*models, and so hides {folder}/models of the same name"
   with pytest.raises(errors.SettingError, match=message):
     config.load([], ["import models.mine"], root=None)
 

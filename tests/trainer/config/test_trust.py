@@ -58,7 +58,10 @@ TRIES = {
   "from": ("from os import path", LINE % 1 + r"Octet refuses import os\.path"),
   "alias": ("import os as models", LINE % 1 + "Octet refuses import os"),
   "the main module": ("import __main__", LINE % 1 + "Octet refuses import __main__"),
-  "a command": ("import trainer.plot.__main__", LINE % 1 + r"import trainer\.plot\.__main__ is"),
+  "a command": (
+    "import trainer.plot.__main__",
+    LINE % 1 + r"Octet refuses import trainer\.plot\.__main__",
+  ),
   "an installed library": ("import numpy", LINE % 1 + "Octet refuses import numpy"),
   "one that acts when imported": ("import strangers", LINE % 1 + "Octet refuses import strangers"),
   "a part of Keras": ("import keras.saving", LINE % 1 + r"Octet refuses import keras\.saving"),
@@ -70,7 +73,10 @@ TRIES = {
     "import tensorflow.python.platform.gfile",
     LINE % 1 + r"Octet refuses import tensorflow\.python\.platform\.gfile",
   ),
-  "gin's torch": ("import gin.torch.external_configurables", LINE % 1 + r"import gin\.torch"),
+  "gin's torch": (
+    "import gin.torch.external_configurables",
+    LINE % 1 + r"Octet refuses import gin\.torch",
+  ),
   "letters that look alike": ("import ｏｓ", LINE % 1),
   "a module of another's": ("import models.os", LINE % 1 + r"there is no module models\.os"),
   # Includes.
@@ -80,10 +86,7 @@ TRIES = {
   "a device": ("include '/dev/zero'", LINE % 1 + ".*expected a gin file"),
   "a circle": ("include 'hostile.gin'", LINE % 1 + "the file includes itself"),
   # Names.
-  "a name": (
-    "start.params = @os.system()",
-    LINE % 1 + r"no configurable has the name as os\.system",
-  ),
+  "a name": ("start.params = @os.system()", LINE % 1 + r"no configurable has the name os\.system"),
   "a bound argument": (
     "os.system.command = 'touch canary'",
     LINE % 1 + "no configurable has the name",
@@ -96,7 +99,7 @@ TRIES = {
   "gin's macro": ("x/gin.macro.value = @os.system", LINE % 1 + "no configurable has the name"),
   "a singleton": (
     "start.params = @x/gin.singleton()\nx/gin.singleton.constructor = @os.getcwd",
-    LINE % 2 + r"no configurable has the name as os\.getcwd",
+    LINE % 2 + r"no configurable has the name os\.getcwd",
   ),
   "scopes": ("start.params = @a/b/os.system()", LINE % 1 + "no configurable has the name"),
   "in a collection": (
@@ -116,7 +119,10 @@ TRIES = {
   ),
   "a flag's setting": ("start.model_dir = '/etc'", LINE % 1 + r"gin cannot set start\.model_dir"),
   # Dynamic registration.
-  "an import then": (DYNAMIC + "import os\nstart.params = @os.system()", LINE % 2 + "import os is"),
+  "an import then": (
+    DYNAMIC + "import os\nstart.params = @os.system()",
+    LINE % 2 + "Octet refuses import os",
+  ),
   "through a module": (
     DYNAMIC + "import models.digits_mlp\nx/models.digits_mlp.gin.config.os.system.command = 'true'",
     LINE % 3 + r"Octet refuses models\.digits_mlp\.gin\.config\.os\.system; it leads to gin",
@@ -450,7 +456,7 @@ def test_registered_by_a_gin_file_is_no_registration(folder):
   """What one file was allowed to register by dynamic registration, the next is not given."""
   run(DYNAMIC + "import textwrap\nX = @textwrap.dedent", ["textwrap"])
   assert gin.get_configurable("textwrap.dedent")
-  with pytest.raises(errors.SettingError, match="refuses dedent; textwrap registers it"):
+  with pytest.raises(errors.SettingError, match=r"refuses textwrap\.dedent; textwrap registers it"):
     run("start.params = @textwrap.dedent")
 
 

@@ -58,7 +58,7 @@ def test_a_gpu_that_tensorflow_does_not_see_is_said(monkeypatch):
   monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: {"is_cuda_build": False})
   with fake_gpus.Gpus(0):
     why = "no CUDA and cannot use NVIDIA H100 .*" + re.escape(installation.command("gpu"))
-    with pytest.raises(errors.SettingError, match=f"--device=gpu:2: .* found 0 GPUs{why}"):
+    with pytest.raises(errors.SettingError, match=f"--device=gpu:2: .* found 0 GPUs: .*{why}"):
       device_lib.connect("gpu:2")
     kind, reason = device_lib.choose()
     assert kind == "cpu"
