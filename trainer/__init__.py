@@ -1,7 +1,7 @@
 """Octet: a `model_fn` and an `input_fn` per model, on one core or on eight.
 
-These are the public names of the framework. Each is imported when it is first used, so that
-`--help` and errors in flags and gin files do not wait for the import of TensorFlow.
+These are the public names of the framework. Each loads at its first use, so that `--help` and
+errors in flags and gin files do not wait for the import of TensorFlow.
 """
 
 import importlib
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.internals import import_noise, import_time
 
-# What TensorFlow says of the machine would bury the lines of a run. A program that imports
-# TensorFlow first sees it.
+# TensorFlow's lines about the machine would bury the lines of a run. A program that imports
+# TensorFlow first sees them.
 import_noise.hide()
 import_time.shorten()
 

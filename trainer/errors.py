@@ -8,12 +8,12 @@ change. Commands print the message without a traceback (see `trainer.cli.command
 import re
 from collections.abc import Iterator
 
-# The exit code for "start me again": EX_TEMPFAIL of BSD's sysexits.h, for a failure that may pass.
+# The exit code for "start me again": EX_TEMPFAIL of BSD's sysexits.h, for a temporary failure.
 TRY_AGAIN = 75
 
 
 class OctetError(Exception):
-  """An error whose message says how to fix it.
+  """An error with a message that says how to fix it.
 
   Attributes:
     exit_code: the exit code of a command with this error. A restart gives the same error.
@@ -58,7 +58,7 @@ class FileDamagedError(OctetError, ValueError):
 
 
 class OutputError(OctetError, OSError):
-  """A file or directory cannot be written."""
+  """Octet cannot write a file or directory."""
 
 
 class StorageError(OctetError, RuntimeError):

@@ -1,6 +1,6 @@
 """The story of a run: device → inputs → estimator → loop, by mode.
 
-`Experiment` holds what a gin file binds to `run`; `Flags` holds the command line.
+`Experiment` holds gin's bindings of `run`; `Flags` holds the command line.
 
     run.model_fn = @digits_mlp.model_fn
     run.train_input_fn = @train/digits.input_fn
@@ -88,7 +88,7 @@ class Experiment:
     eval_throttle_secs: the shortest time between two evaluations of a training.
     eval_timeout_secs: --mode=continuous_eval ends after this time without a new checkpoint.
     eval_specs: list of EvalSpecs of further evaluation sets; each needs a name.
-    evaluation_report: an EvaluationReport, which adds details to the metrics, see
+    evaluation_report: an EvaluationReport, for more details than the metrics, see
       `trainer.judgement`; None for no report.
     exporters: list of exporters, see `trainer.outputs.exporters`; None for one SavedModel at the
       end, in <model_dir>/export/<number>.
@@ -143,7 +143,8 @@ class Experiment:
 
   def __post_init__(self) -> None:
     durations.TrainingLength(train_steps=self.train_steps)
-    session_run.adapt(self.train_hooks, "run.train_hooks")  # which raises for what is no hook
+    # This raises for an object that is no hook.
+    session_run.adapt(self.train_hooks, "run.train_hooks")
 
   def input_fns(self) -> dict[Kind, Callable | None]:
     """Returns the input_fn of each kind; None where there is none."""
@@ -177,7 +178,7 @@ class Experiment:
     return [self._with_class_names(each) for each in (first, *self.eval_specs)]
 
   def _with_class_names(self, each):
-    """Returns an EvalSpec whose report uses the run's class names, unless it has its own."""
+    """Returns an EvalSpec; its report uses the run's class names, unless it has its own."""
     if each.report is None or each.report.class_names is not None:
       return each
     report = dataclasses.replace(each.report, class_names=self.class_names)
@@ -248,10 +249,10 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
     The metrics of the last evaluation (dict), or None without an evaluation.
 
   Raises:
-    errors.OctetError: names the remedy. Nothing was written if the mistake is in a setting, an
-      input_fn's shapes or a model_fn.
+    errors.OctetError: names the remedy. After a mistake in a setting, an input_fn's shapes or a
+      model_fn, no file has changed.
   """
-  # 1. The settings, before anything is read or made.
+  # 1. The settings, before reading or making anything.
   asked = asked or Experiment()  # type: ignore[call-arg]  # gin gives it the arguments
   if flags.model_dir:
     storage.check_answers(flags.model_dir, "--model_dir")
@@ -260,7 +261,7 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
   if Kind.EVAL in _KINDS[flags.mode]:
     eval_spec.check(asked.all_eval_specs(asked.eval_input_fn))
 
-  # 2. The device and its estimator. From here on, the batch sizes that fit are known.
+  # 2. The device and its estimator. From here on, the batch sizes fit the device.
   runner = make_estimator(asked, flags)
   mode = flags.mode
   if runner.device.role == "evaluator" and mode == "train_and_evaluate":
@@ -279,8 +280,8 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
   if not flags.dry_run:
     _check_model_dir(runner, mode)
 
-  # 5. The trace of every step, which finds mistakes in the input_fns and in all branches of the
-  #    model_fn. Each trace replaces its input_fn, so that nothing is traced twice.
+  # 5. The trace of every step: it finds mistakes in the input_fns and in all branches of the
+  # model_fn. Each trace replaces its input_fn, so that the run traces nothing twice.
   traced: dict[Kind, Any] = dict(input_fns)
   with preemption.explain_interrupt(preemption.NOTHING_TO_SAVE):
     for kind in kinds:
@@ -292,8 +293,8 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
         with preemption.explain_interrupt(preemption.NOTHING_TO_SAVE):
           each.report.check(runner.trace(Kind.PREDICT, each.input_fn))
 
-  # 6. Unused bindings, after the tracing, which calls everything that the model_fn calls, and after
-  #    the hooks, which have their own bindings.
+  # 6. Unused bindings, after the traces, since they call everything that the model_fn calls, and
+  # after the hooks, since they have their own bindings.
   hooks = _hooks(asked, flags)
   _report_dead_bindings(flags.strict_gin)
 
@@ -310,7 +311,7 @@ def make_estimator(asked: Experiment, flags: Flags) -> estimator.Estimator:
   """Returns the Estimator of an Experiment on the device of the Flags.
 
   Raises:
-    SettingError: a setting cannot work, or the device is not there.
+    SettingError: a setting cannot work, or the device is missing.
   """
   seed: dict[str, Any] = {} if flags.seed is None else {"tf_random_seed": flags.seed}
   return estimator.Estimator(
@@ -381,7 +382,7 @@ def _predict(runner, asked, traced, hooks):
   # Of the checkpoint that predict has loaded: a training beside may write another at any moment.
   step = int(runner.variables["global_step"].numpy())
   if not runner.device.is_chief:
-    collections.deque(predicted, maxlen=0)  # hosts of XLA devices compute each batch together
+    collections.deque(predicted, maxlen=0)  # Hosts of XLA devices compute each batch together.
     return
   predictions.save(
     os.path.join(runner.model_dir, f"predictions-{step}"),
@@ -430,8 +431,8 @@ def _with_class_names(export_options, class_names):
 
 
 def _total_steps(runner: estimator.Estimator, train_steps: int | str | None) -> int | None:
-  """Returns the number of steps of a duration, which may be in epochs or examples."""
-  if Kind.TRAIN not in runner.batch_sizes():  # a run that does not train
+  """Returns the number of steps of a duration, maybe in epochs or examples."""
+  if Kind.TRAIN not in runner.batch_sizes():  # A run without training.
     return train_steps if isinstance(train_steps, int) else None
   return durations.TrainingLength(
     runner.batch_sizes()[Kind.TRAIN].global_size, runner.config.epoch_examples, train_steps
@@ -440,11 +441,11 @@ def _total_steps(runner: estimator.Estimator, train_steps: int | str | None) -> 
 
 def _check_model_dir(runner, mode):
   if Kind.EVAL in _KINDS[mode]:
-    evaluations_file.read(runner.model_dir, "")  # which raises for a damaged file
+    evaluations_file.read(runner.model_dir, "")  # This raises for a damaged file.
   if Kind.TRAIN in _KINDS[mode]:
     with runner.hold_model_dir():
       pass
-  elif mode != "continuous_eval":  # which waits for the first checkpoint
+  elif mode != "continuous_eval":  # This waits for the first checkpoint.
     runner.check_values()
 
 
@@ -455,7 +456,7 @@ def _check_awaited(traced, keep, asked):
     return
   eval_specs = asked.all_eval_specs(traced[Kind.EVAL])
   waiting = [exporter for spec in eval_specs for exporter in spec.exporters]
-  if isinstance(traced[Kind.TRAIN], loop_input.LoopInput):  # the run trains, too
+  if isinstance(traced[Kind.TRAIN], loop_input.LoopInput):  # The run trains, too.
     waiting += asked.train_hooks
   for each in waiting:
     if hasattr(each, "check_metrics"):
@@ -524,8 +525,8 @@ class _WriteConfiguration:
   """A hook that records the configuration of a training.
 
   It writes the parsed bindings when the training owns its folder and has its values: a refused
-  training must leave another run's files unchanged. It writes the bindings that took effect after
-  the first loop.
+  training must leave another run's files unchanged. It writes the bindings in effect after the
+  first loop.
   """
 
   def __init__(self):
@@ -536,7 +537,7 @@ class _WriteConfiguration:
       files.write(os.path.join(estimator.model_dir, "config.gin"), config.parsed_text())
       environment.save(estimator.model_dir, estimator.device, estimator.config)
       if trial := trial_file.read(estimator.model_dir):
-        from trainer.reporting import hparams  # imports for long, and few runs need it
+        from trainer.reporting import hparams  # This imports for long, and few runs need it.
 
         hparams.begin(estimator.model_dir, trial)
 

@@ -3,7 +3,7 @@
   python -m trainer.main --gin_file=gin_configs/digits.gin --model_dir=out/digits
   python -m trainer.main --gin_file=gin_configs/cifar10_cnn.gin --model_dir=out/c --device=tpu
 
-A run that is in --model_dir already goes on from its newest checkpoint.
+An existing run in --model_dir resumes from its newest checkpoint.
 """
 
 from absl import flags
@@ -84,7 +84,7 @@ def main(argv: list[str]) -> None:
     )
   with preemption.own_process_scope():
     gin_flags.load()
-    # Imports TensorFlow, which takes seconds: only after flags and gin files were checked.
+    # This imports TensorFlow and takes seconds: only after the checks of flags and gin files.
     from trainer import experiment
 
     experiment.run(

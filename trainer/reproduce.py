@@ -1,11 +1,11 @@
-"""Says what differs between a run and here, and repeats the run.
+"""Lists the differences between a run's environment and this one, and repeats the run.
 
   python -m trainer.reproduce out/digits                    what differs, and the command
   python -m trainer.reproduce out/digits --repeat --into=out/again
 
-It reads environment.json and config.gin of the run. A run of `trainer.main` is repeated with
-config.gin, so that gin files may have changed since; code and packages must be those of the run for
-the same bits. --repeat ends with a comparison of the weights.
+It reads environment.json and config.gin of the run. --repeat runs a command of `trainer.main` with
+config.gin, so gin files may have changed since; for the same bits, code and packages must equal the
+run's. --repeat ends with a comparison of the weights.
 """
 
 import os
@@ -26,20 +26,20 @@ _INTO = flags.DEFINE_string(
   "into", None, "The --model_dir of the repeated run. Default: <folder of the run>-again."
 )
 _MAIN = "trainer.main"
-# Of these config.gin takes the place.
+# config.gin replaces these.
 _GIN_FLAGS = ("gin_file", "gin_bindings")
 _VERSIONS = ("octet", "tensorflow", "keras", "python", "machine")
-_MOST_PACKAGES = 20  # in the answer
+_MOST_PACKAGES = 20  # In the list of differences.
 
 
 def main(argv: list[str]) -> int:
-  """Prints what differs and the command; runs it with --repeat.
+  """Prints the differences and the command; runs it with --repeat.
 
   Args:
     argv: the program's name, and the folder of the run.
 
   Returns:
-    The exit status: that of the command with --repeat, or 1 if the weights then differ.
+    The exit status: the command's with --repeat, or 1 if the weights then differ.
   """
   if len(argv) != 2:
     raise errors.SettingError(
@@ -66,7 +66,7 @@ def main(argv: list[str]) -> int:
 
 
 def here() -> dict[str, Any]:
-  """Returns a record of what is here, as environment.json has it of a run."""
+  """Returns a record of this environment, in the form of environment.json."""
   from trainer.devices import device
   from trainer.run_config import RunConfig
 
@@ -74,11 +74,11 @@ def here() -> dict[str, Any]:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-  """Yields a line for each thing that differs between two records of environment.json.
+  """Yields a line for each difference between two records of environment.json.
 
   Args:
     then: the record of the run.
-    now: that of here.
+    now: the record of this environment.
   """
   if "packages" not in then:
     yield "The run has recorded neither its commit nor its packages: an earlier Octet wrote it."
@@ -109,7 +109,7 @@ def repeated(line: str, model_dir: str, into: str) -> list[str]:
   Args:
     line: the command of the run.
     model_dir: the folder of the run.
-    into: that of the repeated run.
+    into: the folder of the repeated run.
 
   Raises:
     SettingError: the command has no --model_dir to replace.
@@ -127,7 +127,7 @@ def repeated(line: str, model_dir: str, into: str) -> list[str]:
       kept.append(word)
       continue
     if not has_value:
-      next(rest, None)  # the value is a word of its own
+      next(rest, None)  # The value is a word of its own.
   if not given:
     raise errors.SettingError(
       f"The command of {model_dir} has no --model_dir, so that it would write to the same folder: "

@@ -20,11 +20,11 @@ from trainer.settings import durations, setting_types
 
 @gin_names.constants_from_enum(module="trainer")
 class InputPipelineConfig(enum.Enum):
-  """How the batches of an input_fn are distributed to the cores.
+  """How the cores share the batches of an input_fn.
 
   Attributes:
-    PER_HOST_V1: `params["batch_size"]` is the host's share of the global batch. Each batch of the
-      dataset is split among the host's cores.
+    PER_HOST_V1: `params["batch_size"]` is the host's share of the global batch. The host's cores
+      split each batch of the dataset.
     PER_HOST_V2: `params["batch_size"]` is the per-core batch. The cores take the batches of the
       dataset in turn.
     BROADCAST: only to evaluate and predict: every core gets the same batch.
@@ -71,7 +71,7 @@ def seconds_of(duration: float | str, name: str, number: str = "seconds") -> flo
   Args:
     duration: a number of seconds; or a text, a number and one of the units s, m, h.
     name: the setting's gin name, for the error message.
-    number: what a number means in this setting, for the error message.
+    number: the meaning of a number in this setting, for the error message.
 
   Raises:
     SettingError: the text is not such a duration.
@@ -93,19 +93,19 @@ class TPUConfig:
 
   Attributes:
     iterations_per_loop: steps in one device loop: a number, a time ("30s", "5m", "1h"), or None for
-      the longest loop that ends at each checkpoint, summary and log line that is due. It does not
+      the longest loop that ends at each due checkpoint, summary and log line. The setting does not
       change the results.
     num_shards: the number of replicas that the program expects, or None. It is an error if the
       device has another number.
-    per_host_input_for_training: PER_HOST_V2 or PER_HOST_V1. True and False, which TPUEstimator
-      programs use, mean PER_HOST_V1.
+    per_host_input_for_training: PER_HOST_V2 or PER_HOST_V1. True and False, as in TPUEstimator
+      programs, mean PER_HOST_V1.
     eval_training_input_configuration: PER_HOST_V2 or BROADCAST, for evaluation and prediction.
     host_call_every_n_steps: steps between two calls of an EstimatorSpec's host_call.
     steps_per_program: training steps in one program on XLA devices (`--device=tpu`, `xla:N`) and
       with RunConfig.xla; their input arrives in one stack. None: as many as stacked_input_bytes
       allows, at most the steps of a device loop. On XLA devices also the largest number of groups
       in one program of an evaluation or a prediction. On other devices the host calls each step.
-      It does not change the results.
+      The setting does not change the results.
     stacked_input_bytes: the largest input of such a program for one core. While the device works on
       one stack, the next one arrives, so a core needs twice this size. Also the largest size of the
       results of one program's groups.
@@ -124,9 +124,9 @@ class TPUConfig:
   ] = InputPipelineConfig.PER_HOST_V2
   host_call_every_n_steps: setting_types.Count = 1
   steps_per_program: setting_types.Count | None = None
-  # 64 MiB: twice that is under 2 % of the memory of the smallest core (v2, 7.5 GiB), and on a host
-  # with eight cores a stack of 512 MiB. A step with larger batches takes so long that the host's
-  # work between two programs does not matter.
+  # 64 MiB: twice as much is under 2 % of the memory of the smallest core (v2, 7.5 GiB), and on a
+  # host with eight cores a stack of 512 MiB. A step with larger batches takes so long that the
+  # host's work between two programs does not matter.
   stacked_input_bytes: setting_types.Count = 64 * 2**20
 
   def __post_init__(self) -> None:
@@ -185,27 +185,26 @@ class RunConfig:
       both.
     xla: whether XLA compiles the training steps of one core on a CPU or a GPU, many in a program
       (see TPUConfig.steps_per_program). On XLA devices it always does.
-    compiled: local folder of compiled programs for XLA devices (devices "tpu" and "xla:8"). A
-      missing program is compiled and added. "auto": the user's cache, ~/.cache/octet/compiled, up
-      to 4 GiB. "": no folder. A compiled program is machine code: use a folder only if you trust
-      its author.
+    compiled: local folder of compiled programs for XLA devices (devices "tpu" and "xla:8"). Octet
+      compiles and adds a missing program. "auto": the user's cache, ~/.cache/octet/compiled, up to
+      4 GiB. "": no folder. A compiled program is machine code: use a folder only if you trust its
+      author.
     tf_random_seed: the run's seed.
     save_checkpoints_steps: steps between two checkpoints. Set this or save_checkpoints_secs, not
-      both. 0: only the first and the last checkpoint are saved.
-    save_checkpoints_secs: seconds between two checkpoints, or a time such as "10m"; 600 if neither
-      is set. 0: as above.
+      both. 0: only the first and the last checkpoint.
+    save_checkpoints_secs: seconds between two checkpoints, or a time such as "10m"; 600 without
+      either setting. 0: as above.
     keep_checkpoint_max: the number of newest checkpoints to keep; 0 keeps all.
-    retention: a retention.Retention, which can keep further checkpoints; None to keep the newest
-    retention: a retention.Retention, which can keep more checkpoints; None to keep the newest
+    retention: a retention.Retention, to keep more checkpoints; None to keep the newest
       keep_checkpoint_max.
-    on_checkpoint_failure: "raise", or "warn" to continue training if a checkpoint cannot be
-      written. A failure of a training's last checkpoint is always an error.
+    on_checkpoint_failure: "raise", or "warn" to continue training after a failed write of a
+      checkpoint. A failure of a training's last checkpoint is always an error.
     on_non_finite: the reaction to a loss or a variable that becomes NaN or infinite (see
       `trainer.loop.variable_check`): "stop" raises an error; "rollback" restores the last good
       checkpoint and continues with the examples after the bad ones.
-    stage_timeout_secs: seconds, or a time such as "1h", after which a stage (connecting, an
-      input_fn, a device loop, a hook, saving, evaluating) counts as hung. The process then prints
-      the stacks of all threads and ends. None for no limit.
+    stage_timeout_secs: seconds, or a time such as "1h"; a longer stage (connecting, an input_fn, a
+      device loop, a hook, saving, evaluating) counts as hung. The process then prints the stacks of
+      all threads and ends. None for no limit.
     evaluate_ema: whether evaluation, prediction and export use the moving averages of the weights,
       if the training keeps them (see ema_decay of trainer.minimize).
     save_summary_steps: steps between two summaries for TensorBoard and metrics.jsonl. From 100 on,
@@ -219,20 +218,19 @@ class RunConfig:
       the arguments of Estimator.train do. `run` sets it to run.train_steps.
     epoch_examples: examples in an epoch, for durations in epochs.
     class_weight: dict of class → weight of its examples in training, 1 for a missing class, as in
-      `keras.Model.fit`; "balanced" for weights with which all classes count the same, if the
-      input_fn declares the number of examples of each class. See `trainer.inputs.weights`.
+      `keras.Model.fit`; "balanced" to make all classes count the same, if the input_fn declares the
+      number of examples of each class. See `trainer.inputs.weights`.
     weight_column: the feature with the weight of each example in training and evaluation; the model
       does not get this feature. "": no feature.
     cpu_kernels: whether CPUs use faster Adam, BatchNormalization, dropout and Conv2D than Keras has
       (see `trainer.tracing.cpu_kernels`). True: on every CPU device. False: never. None: on `cpu`,
-      but not on `cpu:8`, which rehearses a TPU's arithmetic with Keras's own operations. GPUs, TPUs
+      but not on `cpu:8`: that rehearses a TPU's arithmetic with Keras's own operations. GPUs, TPUs
       and programs of XLA never use them. The faster versions round differently and draw other
       dropout masks.
-    static_shapes: whether the shapes of the batches must be known at compilation. False allows
-      batches of different shapes on a single CPU or GPU. Several cores and TPUs always need static
-      shapes.
-    force: whether to take model_dir away from another running training, which ends at its next save
-      (see `trainer.loop.training_lock`).
+    static_shapes: whether compilation needs the shapes of the batches. False allows batches of
+      different shapes on a single CPU or GPU. Several cores and TPUs always need static shapes.
+    force: whether to take model_dir away from another running training; that training ends at its
+      next save (see `trainer.loop.training_lock`).
     tpu_config: further settings.
     gpu_config: the settings of GPUs.
     cluster: the cluster resolver: "tf_config", "slurm", "kubernetes" or "gce", see
@@ -283,7 +281,7 @@ class RunConfig:
   cluster_timeout_secs: setting_types.NotNegative | _Time = 600.0
 
   def __post_init__(self) -> None:
-    durations.TrainingLength(None, self.epoch_examples, self.train_steps)  # checks both
+    durations.TrainingLength(None, self.epoch_examples, self.train_steps)  # This checks both.
     if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
       raise errors.SettingError(
         "RunConfig: set save_checkpoints_steps or save_checkpoints_secs, not both."
@@ -320,7 +318,7 @@ class RunConfig:
 
 
 def check_training_length(steps: int | None, max_steps: int | None) -> None:
-  """Raises SettingError unless at most one of them is given, an int > 0."""
+  """Raises SettingError unless at most one of them has a value, an int > 0."""
   if steps is not None and max_steps is not None:
     raise errors.SettingError(f"train: set steps ({steps}) or max_steps ({max_steps}), not both.")
   for name, value in (("steps", steps), ("max_steps", max_steps)):
@@ -331,7 +329,7 @@ def choose_model_dir(model_dir: str | os.PathLike | None, config: RunConfig) -> 
   """Returns the folder of a run: model_dir, config.model_dir, or a new temporary one; absolute.
 
   Raises:
-    SettingError: both are given, and differ.
+    SettingError: both have a value, and they differ.
   """
   if model_dir and config.model_dir and absolute_dir(model_dir) != absolute_dir(config.model_dir):
     raise errors.SettingError(

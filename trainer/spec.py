@@ -36,7 +36,7 @@ _NEEDED = {
 _DEFAULT_SIGNATURE = "serving_default"
 _RESERVED_METRICS = ("loss", "global_step")
 _ARGUMENTS = ("features", "labels", "mode", "params", "config")
-_WEIGHTS = "sample_weight"  # given where there are weights
+_WEIGHTS = "sample_weight"  # Given if there are weights.
 
 
 @dataclasses.dataclass
@@ -151,7 +151,7 @@ def _check_host_function(name, pair):
   # not name eval_metrics or host_call.
   try:
     signature = inspect.signature(fn)
-  except ValueError:  # some built-in functions have none
+  except ValueError:  # Some built-in functions have none.
     return
   try:
     signature.bind(**tensors) if isinstance(tensors, Mapping) else signature.bind(*tensors)
@@ -185,12 +185,12 @@ def check_metrics(metrics: Any) -> None:
 
 
 class ModelFn:
-  """A user's model_fn, whose arguments are checked once and then passed by name.
+  """A user's model_fn: checks its arguments once and then passes them by name.
 
   Args:
     fn: a callable that takes features and may take labels, mode, params and config. Further
       arguments need defaults. If the dataset has example weights, fn gets them as `sample_weight`,
-      which also needs a default.
+      also with a default.
 
   Raises:
     SettingError: fn does not fit.
@@ -304,11 +304,11 @@ def copy_params(params: Mapping[str, Any] | None) -> dict[str, Any]:
   """Returns a deep copy of params, so that a function's changes stay its own.
 
   Raises:
-    SettingError: a value cannot be copied.
+    SettingError: it cannot copy a value.
   """
   try:
     return copy.deepcopy(dict(params or {}))
-  except Exception as error:  # of a value's own __deepcopy__, whatever it is
+  except Exception as error:  # Of a value's own __deepcopy__, whatever it is.
     raise errors.SettingError(
       f"Octet cannot copy a value of params ({error}): give its parts, and build it in the "
       "model_fn or input_fn."

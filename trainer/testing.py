@@ -25,7 +25,7 @@ Arguments that several functions have:
     params: for both functions.
     device: see `trainer.devices.device`.
 
-Eight virtual cores must be created before TensorFlow computes anything. In a session with several
+TensorFlow makes eight virtual cores only before it computes anything. In a session with several
 tests, put this into conftest.py or setUpModule:
 
     from trainer.devices import device
@@ -47,7 +47,7 @@ from trainer.inputs import call
 from trainer.outputs import options, served_inputs
 from trainer.settings.kinds import Kind
 
-_SHOWN = 8  # the most variables in a message
+_SHOWN = 8  # The most variables in a message.
 
 
 def run_gin(
@@ -69,7 +69,7 @@ def run_gin(
     model_dir: folder of the run; None for a temporary one.
     mode: see `trainer.experiment.MODES`.
     strict_gin: whether unused bindings are an error. If `bindings` replace the data of the file,
-      the file's bindings for its own data are unused.
+      the file's bindings for its own data have no use.
 
   Returns:
     The metrics of the evaluation, a dict; None in a mode without one.
@@ -78,7 +78,7 @@ def run_gin(
     OctetError: the experiment does not run.
   """
   few = [f"run.train_steps = {steps}", "run.eval_steps = 1"]
-  config.load([os.fspath(file)], [*few, *bindings], modules=None)  # a test trusts what it tests
+  config.load([os.fspath(file)], [*few, *bindings], modules=None)  # A test trusts its subject.
   try:
     with tempfile.TemporaryDirectory() as folder:
       return experiment.run(
@@ -224,15 +224,15 @@ def assert_resumes_exactly(
 
   Raises:
     AssertionError: names the variables that differ. Usual causes: numbers that the model_fn keeps
-      in Python, random numbers that do not come from Keras (tf.nn.dropout, tf.random, numpy), an
-      input_fn that gives other batches when it is called again.
+      in Python, random numbers from elsewhere than Keras (tf.nn.dropout, tf.random, numpy), an
+      input_fn with other batches at its second call.
   """
   half = steps // 2
   with tempfile.TemporaryDirectory() as folder:
 
     def train(name, until):
-      # Both trainings save at the same steps, because saving changes values on several cores: those
-      # that each core keeps for itself, such as batch norm's averages, become their mean.
+      # Both trainings save at the same steps, because a save changes values on several cores: each
+      # core's own values, such as batch norm's averages, become their mean.
       runner = _estimator(
         model_fn,
         os.path.join(folder, name),
@@ -277,13 +277,13 @@ def assert_same_on_eight_cores(
     params: see the module.
 
   Raises:
-    AssertionError: names the variables that differ. Usual causes: gradients that are applied
-      without being combined, a loss that is a sum over the batch.
+    AssertionError: names the variables that differ. Usual causes: gradients without an all-reduce,
+      a loss that is a sum over the batch.
     SettingError: the batch is not divisible by eight, or TensorFlow has already started with fewer
       cores.
   """
   with tempfile.TemporaryDirectory() as folder:
-    eight, one = [  # eight cores first: they must be created before TensorFlow starts
+    eight, one = [  # Eight cores first: TensorFlow must not have started.
       values(
         _estimator(model_fn, os.path.join(folder, device[-1]), batch_size, params, device).train(
           input_fn, max_steps=steps
@@ -305,7 +305,7 @@ def assert_export_matches(
 ) -> None:
   """Asserts that an exported SavedModel gives the predictions of the Estimator.
 
-  The first batch of input_fn is predicted, and then its last example alone.
+  It predicts the first batch of input_fn, and then its last example alone.
 
   Args:
     model_fn: see the module.
@@ -320,7 +320,7 @@ def assert_export_matches(
       statistics of the batch, or random numbers in predictions.
   """
   with tempfile.TemporaryDirectory() as folder:
-    # The export's own verification is off, because the same is verified below.
+    # The export's own verification is off: the lines below verify the same.
     runner = _estimator(
       model_fn,
       folder,
@@ -357,7 +357,8 @@ def assert_serves(path: str, features: Any, predictions: Any, tolerance: float =
   Args:
     path: of the SavedModel.
     features: nest of arrays, as the model_fn takes them.
-    predictions: dict of arrays, or an array. Those that the SavedModel does not give are ignored.
+    predictions: dict of arrays, or an array. The check ignores predictions that the SavedModel does
+      not give.
     tolerance: the largest allowed difference of any value.
 
   Raises:
@@ -406,7 +407,7 @@ def assert_same_values(
     first: name → array.
     second: name → array.
     tolerance: the largest allowed difference of any value; 0 for the same bits.
-    names: what the message calls the two.
+    names: for the two, in the message.
 
   Raises:
     AssertionError: lists the names with the largest differences.
@@ -440,7 +441,7 @@ def assert_same_values(
 def _difference(first, second):
   """Returns the largest absolute difference of two arrays of one shape.
 
-  It is infinite if only one of them has a NaN at some place, or if strings differ.
+  The difference is infinite if only one of them has a NaN at some place, or if strings differ.
   """
   if first.dtype.kind in "OSU":
     return 0.0 if np.array_equal(first, second) else np.inf

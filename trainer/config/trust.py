@@ -198,9 +198,8 @@ class Allowed:
     if is_own(module) or not self._is_allowed(module):
       return False
     made = getattr(importlib.import_module(module), name, None)
-    registered = _registered(
-      description.get("registered_name") or name
-    )  # Keras prefers a registration.
+    # Keras prefers a registration.
+    registered = _registered(description.get("registered_name") or name)
     return self._is_free(made) and registered in (None, made)
 
   def _refuse_description(self, place, name, module):

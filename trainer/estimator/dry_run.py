@@ -1,4 +1,4 @@
-"""Steps that write nothing: one of a kind on its first batch, and a training that is not kept."""
+"""Steps that write nothing: one of a kind on its first batch, and a training that keeps none."""
 
 import dataclasses
 import time
@@ -23,19 +23,19 @@ def try_step(
   model_name: str,
   start: int = 0,
 ) -> str:
-  """Runs one step with the variables as they are; returns a sentence on it.
+  """Runs one step with the current variables; returns a sentence on it.
 
   Args:
     kind: the kind.
     source: the input_fn of the kind, or its LoopInput.
     inputs: the LoopInputs.
     loops: the DeviceLoops.
-    values: the ModelValues, which hear that a training step has changed the variables.
+    values: the ModelValues; they must know that a training step has changed the variables.
     model_name: the model_fn's, for messages.
     start: the example to begin at, in training.
 
   Raises:
-    InputError: there is no batch, or it cannot be read.
+    InputError: there is no batch, or reading it fails.
     ModelFnError: an operation of the step failed.
   """
   runs: dict[str, Any] = {Kind.TRAIN: _train, Kind.EVAL: _evaluate, Kind.PREDICT: _predict}
@@ -66,7 +66,7 @@ def try_training(
   inputs: loop_input.LoopInputs,
   values: model_values.ModelValues,
 ) -> None:
-  """Trains from the values and the data with which a new training would begin.
+  """Trains from the values and the data of a new training.
 
   Args:
     source: the train input_fn.
@@ -77,11 +77,11 @@ def try_training(
     values: the ModelValues.
 
   Raises:
-    InputError: the input cannot be used.
+    InputError: the input is unusable.
     ModelFnError: the model_fn raised, or an operation of a step failed.
   """
-  # What is traced here is not kept: a scope around this call, such as one that replaces learning
-  # rates, must not reach a later training.
+  # Do not keep the traces: a scope around this call, such as one that replaces learning rates, must
+  # not reach a later training.
   inputs = dataclasses.replace(inputs, loops=inputs.loops.without_traces())
   batches = inputs.call_and_trace(Kind.TRAIN, source)
   program = inputs.loops.program

@@ -83,7 +83,7 @@ class Estimator:
     model_dir: the folder for all files; default: config.model_dir, or a new temporary folder.
     config: a RunConfig.
     params: dict that model_fn and the input_fns get, each a deep copy, with "batch_size" added
-      (their per-core batch). Keys "batch_size" and "context" are reserved.
+      (their per-core batch). Keys "batch_size" and "context" are Octet's.
     train_batch_size, eval_batch_size, predict_batch_size: global sizes, of all replicas together.
     train_per_core_batch_size, eval_per_core_batch_size, predict_per_core_batch_size: per-core
       sizes, instead of the global sizes.
@@ -146,7 +146,7 @@ class Estimator:
       workers=self.workers,
       watchdog=self.watchdog,
     )
-    with self.workers.watch():  # the first variables are made
+    with self.workers.watch():  # Before the first variables.
       self._parts = parts.make(given)
 
   def _connect(self):
@@ -176,7 +176,7 @@ class Estimator:
     }
 
   def batch_sizes(self) -> dict[Kind, batch_sizes_lib.BatchSize]:
-    """Returns the batch size of each kind that has one."""
+    """Returns the batch size of each kind with a size."""
     return self._batch_sizes.all_on(self.device.replicas)
 
   def log_settings(self, kinds: Collection[Kind] | None = None) -> None:
@@ -207,7 +207,7 @@ class Estimator:
     """The variables by name, as far as the traces have made them.
 
     On XLA devices, each read of this property copies the newest values to the variables. The next
-    steps begin with values that are assigned to them then.
+    steps begin with the values that the program assigns to them then.
     """
     self._parts.program.store.bring_to_host()
     return dict(self._parts.program.store.variables)
@@ -304,7 +304,7 @@ class Estimator:
     return self
 
   def hold_model_dir(self) -> contextlib.AbstractContextManager[None]:
-    """Returns a context in which no other training has model_dir.
+    """Returns a context without another training in model_dir.
 
     Use it for work that belongs to a training and runs outside `train`. If the folder does not
     exist yet, the context holds it as soon as `train` has made it.
@@ -322,7 +322,7 @@ class Estimator:
     Raises:
       ModelDirBusyError: another training uses model_dir.
       CheckpointNotFoundError: the named checkpoint is missing.
-      OutputError: a file cannot be moved.
+      OutputError: a move failed.
     """
     with self._parts.lock.hold():
       if self.device.is_chief:
@@ -396,8 +396,8 @@ class Estimator:
     """Predicts for every example, in order.
 
     Args:
-      input_fn: `input_fn(params)` → dataset of features or of (features, labels); the labels are
-        ignored.
+      input_fn: `input_fn(params)` → dataset of features or of (features, labels); predict ignores
+        the labels.
       predict_keys: list of keys of the predictions, or None for all.
       hooks: list of hooks, called once at the end.
       checkpoint_path: the checkpoint; default: the newest in model_dir.
@@ -449,7 +449,7 @@ class Estimator:
       CheckpointNotFoundError: there is no checkpoint.
       SettingError: there is neither a traced input_fn nor a serving_input_receiver_fn.
       ExportError: the SavedModel and the model differ. Earlier exports stay.
-      OutputError: the SavedModel cannot be written.
+      OutputError: it cannot write the SavedModel.
     """
     self._parts.thread_lock.check_process("export_saved_model")
     with preemption.leave_at_once():
@@ -458,7 +458,7 @@ class Estimator:
       )
 
   def prepare_export(self) -> None:
-    """Starts the process that checks exports, which takes seconds; returns before it is ready.
+    """Starts the process that checks exports; its start takes seconds, and this call does not wait.
 
     An export within ten minutes uses it.
     """
@@ -475,8 +475,7 @@ class Estimator:
       input_fn: the input_fn of the kind.
 
     Returns:
-      A LoopInput. Pass it to a call of that kind instead of the input_fn, so that nothing is traced
-      twice.
+      A LoopInput. Pass it to a call of that kind instead of the input_fn, to trace it only once.
     """
     return self._parts.inputs.call_and_trace(kind, input_fn, start=self._start(kind, input_fn))
 
@@ -533,7 +532,7 @@ class Estimator:
       return benchmark.benchmark(dataset, batch_size)
 
   def _start(self, kind, input_fn):
-    """Returns the example at which a run of a kind would begin now."""
+    """Returns the first example of a run of a kind that begins now."""
     if kind != Kind.TRAIN:
       return 0
     input_fn, batch_size = loop_input.input_fn_of(input_fn), self._train_batch_size()

@@ -39,7 +39,7 @@ def model_fn_from_keras(
     build_model: makes a new model at each call: functional, sequential or subclassed, compiled or
       not. Octet adds the losses of regularizers and `add_loss` to the loss. It calls a model's own
       `compute_loss`, and not its own `train_step`. A checkpoint contains the variables that
-      `compile` makes ("loss/total", and those of metric objects); Octet does not use them.
+      `compile` makes ("loss/total", and the variables of metric objects); Octet does not use them.
     loss: as for `keras.Model.compile`; None for the model's compiled loss.
     optimizer: as for `keras.Model.compile`, or a function that makes an optimizer, such as its
       class; None for the model's compiled optimizer.
@@ -139,7 +139,7 @@ def _maker(optimizer):
   if optimizer is None:
     return _compiled_optimizer
   if isinstance(optimizer, keras.optimizers.Optimizer):
-    # get_config reads the value of the learning rate, which is impossible during the trace of a
+    # get_config reads the value of the learning rate; that is impossible during the trace of a
     # model_fn.
     config = optimizer.get_config()
     own_name = keras_internals.to_snake_case(type(optimizer).__name__)
@@ -171,7 +171,7 @@ def _check_weights(model, outputs, config, mode):
       "cores compute what one core does."
     )
   if config is not None and mode == ModeKeys.TRAIN and tf.is_tensor(outputs):
-    classes = max(outputs.shape.as_list()[-1], 2)  # a single output says yes or no
+    classes = max(outputs.shape.as_list()[-1], 2)  # A single output says yes or no.
     weights.check_classes(config.class_weight, classes, "the model")
 
 

@@ -1,6 +1,6 @@
 """The parts of an Estimator, made from its settings.
 
-This module alone knows which part uses which other parts. It reads and writes nothing.
+This module alone connects the parts. It reads and writes nothing.
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ class Given:
     model_dir: the folder.
     config: the RunConfig.
     params: dict for model_fn and the input_fns, without "batch_size".
-    batch_sizes: the BatchSizes, which fit the device.
+    batch_sizes: the BatchSizes; they fit the device.
     warm_start_from: a path, WarmStartSettings, or None.
     export_options: an ExportOptions.
     device: the Device.

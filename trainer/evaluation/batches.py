@@ -1,7 +1,7 @@
 """The outer loop of an evaluation. Every example counts once, on any number of replicas.
 
-Device loops evaluate whole batches. A partial batch, such as the last batch of a dataset, is
-evaluated alone at its own size. No padding therefore enters the loss, for any mean in a model_fn.
+Device loops evaluate whole batches. A partial batch, such as the last batch of a dataset, runs
+alone at its own size. No padding therefore enters the loss, for any mean in a model_fn.
 """
 
 import dataclasses
@@ -24,8 +24,8 @@ class Result:
   """The result of one evaluation.
 
   Attributes:
-    values: "loss" and the metrics by name: floats, or numpy arrays for metrics that are not
-      scalars. Empty if there were no examples.
+    values: "loss" and the metrics by name: floats, or numpy arrays for other metrics than scalars.
+      Empty if there were no examples.
     examples: the number of examples.
   """
 
@@ -39,7 +39,7 @@ class _Totals:
 
   loss_sum: float = 0.0
   examples: int = 0
-  done: int = 0  # groups
+  done: int = 0  # Groups.
   metrics: dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
 
   def add(self, result: dict[str, Any], examples: int) -> None:
@@ -99,11 +99,11 @@ def _evaluate_groups(loop, traced, iterator, name, steps, beat):
     element, rows = group
     size = tf.nest.flatten(element)[0].shape.as_list()[1]
     counts = rows.numpy()
-    if not counts.any():  # a group of padding only: the data ended
+    if not counts.any():  # A group of padding only: the data ended.
       break
     partial = _partial(counts, size)
-    # A group may hold both kinds. The whole batches go first, with the partial ones marked as
-    # empty; then each partial batch by itself.
+    # A group may hold both kinds. The whole batches go first, with empty ones instead of the
+    # partial; then each partial batch by itself.
     if partial:
       group, wanted = (element, tf.where(tf.equal(rows, size), rows, 0)), 1
     else:
@@ -125,9 +125,9 @@ def _evaluate_groups(loop, traced, iterator, name, steps, beat):
 
 
 def _evaluate_stacks(loop, program, reader, name, steps, beat):
-  """Evaluates groups, several of them in one program."""
+  """Evaluates groups, several in one program."""
   totals = _Totals()
-  started = None  # the rows of the groups that the device works on
+  started = None  # The rows of the groups that the device works on.
   while steps is None or totals.done < steps:
     beat()
     stack = reader.current()
@@ -137,7 +137,7 @@ def _evaluate_stacks(loop, program, reader, name, steps, beat):
     wanted = stack.left if steps is None else min(stack.left, steps - totals.done)
     rows = stack.rows[first : first + wanted]
     rows = rows[: _until_partial(rows, size)]
-    if not len(rows):  # a group of padding only: the data ended
+    if not len(rows):  # A group of padding only: the data ended.
       break
     # As above: the whole batches go first, then each partial batch by itself.
     whole = np.where(rows == size, rows, 0)
@@ -146,7 +146,7 @@ def _evaluate_stacks(loop, program, reader, name, steps, beat):
     if len(whole):
       results = started is not None and program.results()
       program.start(stack, len(whole))
-      if started is not None:  # the host counts one program while the device works on the next one
+      if started is not None:  # The host counts one program while the device works on the next one.
         _count(totals, loop, program, results, started, name)
       started = whole
     stack.first = first + len(rows)
@@ -169,7 +169,7 @@ def _count(totals, loop, program, results, rows, name):
 
 
 def _partial(rows, size):
-  """Returns the cores whose batch is neither full nor empty."""
+  """Returns the cores with a batch that is neither full nor empty."""
   return [core for core, count in enumerate(rows) if 0 < count < size]
 
 

@@ -15,7 +15,7 @@ from trainer.evaluation import schedule
 from trainer.evaluation.eval_spec import EvalSpec
 from trainer.hooks.estimator_protocol import Estimator
 
-_SECONDS_BETWEEN_LINES = 60.0  # that evaluate_continuously waits
+_SECONDS_BETWEEN_LINES = 60.0  # Seconds that evaluate_continuously waits.
 
 
 def evaluate_continuously(
@@ -32,11 +32,11 @@ def evaluate_continuously(
   It skips the checkpoint of step 0.
 
   It holds a lease on the checkpoint that it reads. It skips a checkpoint that an earlier process
-  has evaluated, unless that process was killed before its exports.
+  has evaluated, unless that process died before its exports.
 
   Args:
     estimator: an Estimator.
-    *eval_specs: EvalSpecs with different names; their throttle_secs are ignored.
+    *eval_specs: EvalSpecs with different names; it ignores their throttle_secs.
     max_steps: end after the checkpoint of this step, or a later one; None for no such end.
     timeout_secs: end after this time without a new checkpoint.
     poll_secs: seconds between two looks at the folder.
@@ -47,8 +47,7 @@ def evaluate_continuously(
     dict of EvalSpec name → metrics of the last evaluated checkpoint.
 
   Raises:
-    SettingError: two EvalSpecs have one name, two exporters have one folder, or no EvalSpec is
-      given.
+    SettingError: there is no EvalSpec, or two EvalSpecs have one name, or two exporters one folder.
   """
   if not eval_specs:
     raise errors.SettingError(
@@ -56,11 +55,11 @@ def evaluate_continuously(
     )
   evaluations = schedule.ScheduledEvaluations(estimator, eval_specs, clock=clock)
   last_time, last_step = clock(), 0
-  logged_at = float("-inf")  # when it last logged that it waits
+  logged_at = float("-inf")  # The time of the last log line about waiting.
   seen: set[int] = set()
   while max_steps is None or last_step < max_steps:
     steps = estimator.checkpoint_steps()
-    seen.intersection_update(steps)  # a training that went back comes by a step once more
+    seen.intersection_update(steps)  # A training that went back passes a step once more.
     new = [step for step in steps if step and step not in seen]
     for step in new:
       seen.add(step)

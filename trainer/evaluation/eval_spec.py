@@ -21,9 +21,9 @@ class EvalSpec:
     steps: global batches; None for the whole set.
     name: separates the summaries of several evaluations.
     throttle_secs: the shortest time between two evaluations; the last checkpoint always has one.
-      After a restart the time counts from the last evaluation of this name in metrics.jsonl, by
-      the wall clock, including time without a process. If somebody has set the clock back since,
-      the next checkpoint is evaluated.
+      After a restart the time counts from the last evaluation of this name in metrics.jsonl, by the
+      wall clock, including time without a process. If somebody has set the clock back since, the
+      run evaluates the next checkpoint.
     exporters: see trainer.outputs.exporters; called after each evaluation.
     report: an EvaluationReport, or None; see trainer.judgement.
 

@@ -61,10 +61,11 @@ class Evaluator:
       name: the evaluation's name, or None.
 
     Returns:
-      (values, hooks): the result of Estimator.evaluate, and the hooks, which have begun and which
-      the caller must call.
+      (values, hooks): the result of Estimator.evaluate; and the hooks, which have begun, for the
+      caller to call.
     """
-    self.values.source(checkpoint_path)  # an error, before anything is compiled, if there is none
+    # Without a checkpoint this raises before anything compiles.
+    self.values.source(checkpoint_path)
     eval_input = self.inputs.call_and_trace(Kind.EVAL, source, name or "")
     names = self.program.calls.call_scaffold_fn(Kind.EVAL)
     specification = eval_input.traced.step.specification
@@ -95,7 +96,7 @@ class Evaluator:
     logging.info(
       "Evaluated %d examples%s: %s", result.examples, f" ({name})" if name else "", shown
     )
-    # After the log line, which keeps the values if the files cannot be written.
+    # After the log line: if the files are not writable, the log has the values.
     if self.workers.device.is_chief:
       record.write(
         self.model_dir,

@@ -46,14 +46,14 @@ class PendingEvaluations:
   writes: bool = True
 
   def add(self, step: int, evaluation: str) -> None:
-    """Marks an evaluation of a checkpoint, which need not exist yet, as pending.
+    """Marks an evaluation of an existing or future checkpoint as pending.
 
     Args:
       step: the checkpoint's step.
       evaluation: the evaluation's name, or "".
 
     Raises:
-      OutputError: the mark cannot be written.
+      OutputError: it cannot write the mark.
     """
     if not self.writes:
       return
@@ -73,7 +73,7 @@ class PendingEvaluations:
     """Returns the pending evaluations, even those of missing checkpoints.
 
     Args:
-      possible: (step, name) to look for if model_dir is a URL, whose listing may be behind.
+      possible: (step, name) to look for if model_dir is a URL with a stale listing.
 
     Returns:
       (step, name of the evaluation) of each, by step.

@@ -2,12 +2,13 @@
 
     record.write("out/digits", "test", 100, {"loss": 0.5}, is_own=True)
 
-A process may be killed between two of the files. The next process then repeats the evaluation, and
-the order of the files shows which of them exist:
+A process may die between two of the files. The next process then repeats the evaluation, and the
+order of the files shows which files exist:
 
 1. evaluations.json, complete or unchanged. It shows that the evaluation ended.
 2. TensorBoard's file, perhaps incomplete.
-3. The line of metrics.jsonl. It shows that everything is written, and nothing is written again.
+3. The line of metrics.jsonl. It shows that all files are complete, and the next process repeats
+  nothing.
 
 If evaluations.json has the evaluation and metrics.jsonl has no line for it, TensorBoard drops its
 points of this step and later steps, and gets them again. TensorBoard therefore shows each point
@@ -45,7 +46,7 @@ def write(
       not to retention, early stopping and plots.
 
   Raises:
-    OutputError: a file cannot be written.
+    OutputError: it cannot write a file.
   """
   try:
     if is_own:
@@ -79,4 +80,4 @@ def _write_own(model_dir, evaluation, step, scalars):
 
 
 def _text(scalars):
-  return json.dumps(scalars, sort_keys=True)  # by which NaN equals NaN
+  return json.dumps(scalars, sort_keys=True)  # As text, NaN equals NaN.

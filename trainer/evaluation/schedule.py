@@ -1,4 +1,4 @@
-"""The evaluations of a run by its EvalSpecs: which are due, which are pending, what is exported.
+"""The evaluations of a run by its EvalSpecs: due ones, pending ones, and their exports.
 
 Example:
     evaluations = ScheduledEvaluations(estimator, [EvalSpec(eval_input_fn)], hooks)
@@ -23,18 +23,18 @@ from trainer.reporting import evaluations_file, metrics_file
 
 
 class ScheduledEvaluations:
-  """The evaluations of a run by its EvalSpecs, their reports, and what their exporters do.
+  """The evaluations of a run by its EvalSpecs, with their reports and exporters.
 
-  Each is pending from before it begins until its result is recorded and exported, and the hooks
-  have heard of it. If one of them stops the training, or has not heard of it yet, it stays pending
-  until the run has ended: the next process is to stop there too.
+  An evaluation is pending from before it begins until its result is on disk, its exports are
+  complete, and the hooks know it. If a hook stops the training, or does not know the evaluation
+  yet, the evaluation stays pending until the run has ended: the next process must stop there too.
 
   A training calls `report_pending`, `add_pending` and `evaluate_saved`, see boundaries.Evaluations.
 
   Args:
     estimator: the Estimator.
     specs: the EvalSpecs.
-    hooks: those that have `evaluated` hear of each evaluation, and may stop the training.
+    hooks: each hook with `evaluated` receives every evaluation, and may stop the training.
     clock: seconds.
 
   Attributes:
@@ -55,23 +55,23 @@ class ScheduledEvaluations:
     self._hooks = hooks
     self._clock = clock
     self._pending = pending.PendingEvaluations(estimator.model_dir, estimator.device.is_chief)
-    self._last_times: dict[str, float] = {}  # by name, where it is known
-    self._reported: dict[str, int] = {}  # name → the step of this process's newest report
-    self._due: list[str] = []  # the names, for the checkpoint that is being written
+    self._last_times: dict[str, float] = {}  # By name, if known.
+    self._reported: dict[str, int] = {}  # Name → the step of this process's newest report.
+    self._due: list[str] = []  # The names, for the checkpoint that the training is writing.
     # (step, name, result) of evaluations that no hook has heard of.
     self._unreported: list[tuple[int, str, dict[str, Any]]] = []
-    self._kept: list[tuple[int, str]] = []  # those that stay pending until the run has ended
+    self._kept: list[tuple[int, str]] = []  # Evaluations that stay pending until the run has ended.
 
   def evaluate_pending(self) -> None:
     """Does the evaluations that an earlier process left pending, with their own checkpoints.
 
     Raises:
-      FileDamagedError: evaluations.json is damaged. It is read here so that the error comes before
-        the training, not at its first evaluation.
+      FileDamagedError: evaluations.json is damaged. Reading it here raises before the training, not
+        at its first evaluation.
     """
     evaluations_file.read(self._estimator.model_dir, "")
     found = self._find_pending()
-    if found:  # exporters compare them with what they remember, which may be of later steps
+    if found:  # Exporters compare with their records, and these may be of later steps.
       self._estimator.go_back()
     for step, name in found:
       if result := self._evaluate_if_there(step, name):
@@ -85,13 +85,14 @@ class ScheduledEvaluations:
     Returns whether a hook stops the training.
     """
     unreported, self._unreported = self._unreported, []
-    stops = [self._report(*each) for each in unreported]  # each of them, whatever the others say
+    # Ask each hook, whatever the others answer.
+    stops = [self._report(*each) for each in unreported]
     return any(stops)
 
   def add_pending(self, step: int) -> None:
-    """Makes the evaluations that are due pending for a step, before its checkpoint is written.
+    """Marks the due evaluations of a step as pending, before the write of its checkpoint.
 
-    If they became pending after it, a kill in between would lose them.
+    A mark after the write would be lost if the process died in between.
     """
     # All workers must evaluate together, whatever their clocks say.
     all_say = self._estimator.workers.broadcast_from_chief
@@ -100,10 +101,10 @@ class ScheduledEvaluations:
       self._pending.add(step, name)
 
   def evaluate_saved(self, step: int) -> bool:
-    """Does the evaluations that were due; returns whether a hook stops the training."""
+    """Does the due evaluations; returns whether a hook stops the training."""
     due, self._due = self._due, []
     if step not in self._estimator.checkpoint_steps():
-      # It could not be written, and the training goes on without: there is nothing to read.
+      # The write failed, and the training continues without: there is no checkpoint to read.
       for name in due:
         self._pending.remove(step, name)
       return False
@@ -113,10 +114,10 @@ class ScheduledEvaluations:
   def evaluate_new(self, step: int) -> None:
     """Evaluates a checkpoint with each EvalSpec that has not evaluated it yet.
 
-    A checkpoint that is gone or damaged is passed over.
+    The method skips a missing or damaged checkpoint.
     """
     known = self._pending.read([(step, name) for name in self._specs])
-    with leases.lease(self._estimator.checkpoint_path(step)):  # also for what is exported
+    with leases.lease(self._estimator.checkpoint_path(step)):  # Also for the exports.
       for name in self._specs:
         done = evaluations_file.read(self._estimator.model_dir, name)
         if step not in done or (step, name) in known:
@@ -146,7 +147,7 @@ class ScheduledEvaluations:
         self._report_and_export(name, is_final=True)
 
   def _find_pending(self):
-    """Returns (step, name) of what is pending and can be done, the same on all workers."""
+    """Returns (step, name) of the possible pending evaluations, the same on all workers."""
     names, all_get = list(self._specs), self._estimator.workers.broadcast_from_chief
     found = self._sort_pending() if self._estimator.device.is_chief else []
     count = all_get(len(found))
@@ -154,12 +155,11 @@ class ScheduledEvaluations:
     return [(all_get(step), names[all_get(index)]) for step, index in pairs]
 
   def _sort_pending(self):
-    """Returns what is pending and can be done.
+    """Returns the possible pending evaluations.
 
-    Removes what belongs to a checkpoint that was not written in the end, or to an EvalSpec that is
-    gone.
+    Removes marks of a checkpoint that no process wrote in the end, or of a missing EvalSpec.
     """
-    # The checkpoint may have been written, and not committed.
+    # A process may have written the checkpoint without committing it.
     checkpoints = directory.CheckpointDirectory(self._estimator.model_dir)
     checkpoints.recover()
     steps = self._estimator.checkpoint_steps()
@@ -167,7 +167,7 @@ class ScheduledEvaluations:
     found = []
     for step, name in self._pending.read(itertools.product(steps, self._specs)):
       if step in passed_over:
-        continue  # it is moved aside with its checkpoint
+        continue  # The mark moves aside with its checkpoint.
       if step in steps and name in self._specs:
         found.append((step, name))
         continue
@@ -181,7 +181,7 @@ class ScheduledEvaluations:
     return found
 
   def _is_due(self, name):
-    """Whether an EvalSpec's last evaluation, which may be an earlier process's, is long ago."""
+    """Whether an EvalSpec's last evaluation, maybe an earlier process's, is long ago."""
     now, model_dir = self._clock(), self._estimator.model_dir
     if name not in self._last_times:
       seconds = metrics_file.seconds_since(model_dir, metrics_file.eval_kind(name))
@@ -189,7 +189,7 @@ class ScheduledEvaluations:
     return now - self._last_times[name] >= self._specs[name].throttle_secs
 
   def _report(self, step, name, result):
-    """Tells each hook of an evaluation; returns whether one of them stops the training."""
+    """Tells each hook of an evaluation; returns whether any hook stops the training."""
     stop = False
     for hook in self._hooks:
       if hasattr(hook, "evaluated"):
@@ -224,7 +224,7 @@ class ScheduledEvaluations:
     result = self.results[spec.name]
     step = result["global_step"]
     path = self._estimator.checkpoint_path(step)
-    # Before the exports, whose model cards show the report.
+    # Before the exports: their model cards show the report.
     if spec.report and (is_final or spec.report.every_evaluation):
       if self._reported.get(name) != step:
         spec.report.write(

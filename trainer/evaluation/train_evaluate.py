@@ -43,20 +43,20 @@ def train_and_evaluate(
 ) -> dict[str | None, dict[str, Any]]:
   """Trains to max_steps and evaluates on the way and at the end.
 
-  It evaluates at the end also where the training was complete before.
+  It evaluates at the end, even if the training was complete before.
 
-  On machines that TF_CONFIG tells of, the task "evaluator" evaluates what the others save, and the
-  others then only train.
+  On the machines of a TF_CONFIG, the task "evaluator" evaluates the checkpoints of the others, and
+  the others only train.
 
-  Where a process is killed between a checkpoint and the end of its evaluation, the next call
-  evaluates this checkpoint before it goes on with the training; so the evaluations, what they stop,
-  and what is exported are those of a training that was left alone. Where the input had ended, the
-  next process does not train; a second call in the same process reads the input once more.
+  If a process dies between a checkpoint and the end of its evaluation, the next call evaluates this
+  checkpoint before it resumes the training. So the evaluations, their stops and their exports equal
+  an undisturbed training's. If the input had ended, the next process does not train; a second call
+  in the same process reads the input once more.
 
   Args:
     estimator: an Estimator.
-    train_spec: a TrainSpec. A hook that has `evaluated(step, name, metrics, estimator)` is asked
-      after each evaluation whether to stop. Of one that an earlier process left pending it hears
+    train_spec: a TrainSpec. After each evaluation, a hook with `evaluated(step, name, metrics,
+      estimator)` may stop the training. It receives a pending evaluation of an earlier process
       after `begin`.
     *eval_specs: EvalSpecs with names of their own.
     clock: seconds.
@@ -74,9 +74,10 @@ def train_and_evaluate(
     _train(estimator, train_spec, None)
   else:
     if estimator.device.is_chief and any(spec.exporters for spec in eval_specs):
-      # It imports TensorFlow, for seconds, while this process trains: the first export waits less.
+      # This process imports TensorFlow, for seconds, while the training runs: so the first export
+      # waits less.
       estimator.prepare_export()
-    with estimator.hold_model_dir():  # also at the last evaluation, and what is exported after it
+    with estimator.hold_model_dir():  # Also at the last evaluation and its exports.
       with preemption.explain_interrupt(
         "in a pending evaluation of an earlier process; the same command resumes it"
       ):
@@ -103,5 +104,5 @@ def _train(estimator, train_spec, evaluations):
   )
 
 
-# The model_dirs of the calls that have come to their end in this process.
+# The model_dirs of the calls that have ended in this process.
 _completed: set[str] = set()

@@ -1,8 +1,8 @@
 """Hooks: code that a training calls between its device loops.
 
-A hook is a callable `hook(step, metrics, estimator)`. It is called after every device loop with the
-global step and a dict of floats ("loss" and the scalars that the model_fn gave to tf.summary). If
-it returns a true value, the training ends. A hook may also have these methods:
+A hook is a callable `hook(step, metrics, estimator)`. The training calls it after every device loop
+with the global step and a dict of floats ("loss" and the scalars that the model_fn gave to
+tf.summary). If it returns a true value, the training ends. A hook may also have these methods:
 
     begin(estimator)                              called before the first loop; a true result ends
                                                   the training before it starts
@@ -25,7 +25,7 @@ it returns a true value, the training ends. A hook may also have these methods:
                                                   Before other hooks, XLA devices give theirs to
                                                   the host after every loop
 
-Hooks of tf.compat.v1 (SessionRunHook) are accepted too, see `trainer.hooks.session_run`.
+Hooks of tf.compat.v1 (SessionRunHook) work too, see `trainer.hooks.session_run`.
 """
 
 __all__ = [

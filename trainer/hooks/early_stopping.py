@@ -5,8 +5,8 @@
     EarlyStopping.mode = "max"
     EarlyStopping.patience = 3              # evaluations
 
-The hook has no state of its own. It decides from the evaluations recorded in model_dir. So a
-restart does not reset the patience, and the evaluations may come from another process.
+The hook has no state of its own. It decides from the evaluations in model_dir. So a restart does
+not reset the patience, and the evaluations may come from another process.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ class EarlyStopping:
 
   Args:
     metric: name of a metric of the evaluations, or "loss".
-    mode: "min" or "max": which values are better.
+    mode: "min" or "max": the better values.
     patience: int > 0; the training ends after this many evaluations without a better one.
     patience_steps: int > 0; the training ends after this many steps without a better evaluation.
       Set patience or patience_steps, not both.
@@ -60,11 +60,11 @@ class EarlyStopping:
       raise errors.SettingError(
         "EarlyStopping: set either patience (evaluations) or patience_steps."
       )
-    self._logged_step: int | None = None  # of the newest evaluation for which a line was logged
+    self._logged_step: int | None = None  # Of the newest evaluation in the log.
     self._look_due = every.Every(seconds=_LOOK_SECONDS, clock=self.clock or time.monotonic)
 
   def check_metrics(self, names: Iterable[str]) -> None:
-    """Raises SettingError if the metric is not among those of an evaluation."""
+    """Raises SettingError if an evaluation lacks the metric."""
     metric_values.require(self.metric, names, "EarlyStopping.metric")
 
   def begin(self, estimator: Estimator) -> bool:
@@ -77,7 +77,8 @@ class EarlyStopping:
     """Whether to stop after an evaluation in this process."""
     if name != self.evaluation:
       return False
-    metric_values.scalar(metrics, self.metric, "EarlyStopping.metric")  # raises if it is missing
+    # This raises if the metric is missing.
+    metric_values.scalar(metrics, self.metric, "EarlyStopping.metric")
     return self._decide(estimator.model_dir, step)
 
   def __call__(self, step: int, metrics: Mapping[str, float], estimator: Estimator) -> bool:
@@ -87,7 +88,7 @@ class EarlyStopping:
   def _decide(self, model_dir, step):
     """Whether to stop, judged by the evaluations of checkpoints up to a step.
 
-    Evaluations of later steps come from a training that was cut off and now repeats these steps.
+    Evaluations of later steps come from an interrupted training, and this one repeats these steps.
     """
     values = evaluations_file.read_metric(model_dir, self.evaluation, self.metric)
     evaluated = sorted(at for at in values if at <= step)

@@ -69,7 +69,7 @@ class Estimator(Protocol):
     """Predicts for every example, in order."""
 
   def batch_sizes(self) -> Mapping[Kind, batch_sizes_lib.BatchSize]:
-    """Returns the batch sizes by kind, of those kinds that have one."""
+    """Returns the batch sizes by kind, of the kinds with a size."""
 
   def checkpoint_steps(self) -> list[int]:
     """Returns the steps of the checkpoints, oldest first."""
@@ -78,10 +78,10 @@ class Estimator(Protocol):
     """Returns the path of the checkpoint of a step."""
 
   def go_back(self) -> None:
-    """Moves aside what comes after the checkpoint that a person has named."""
+    """Moves aside everything after the checkpoint that a person has named."""
 
   def hold_model_dir(self) -> contextlib.AbstractContextManager[None]:
-    """Returns a context in which no other training has model_dir."""
+    """Returns a context without another training in model_dir."""
 
   def prepare_export(self) -> None:
     """Starts the process that checks exports, and does not wait for it."""

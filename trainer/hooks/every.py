@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterable
 
 
 class Every:
-  """A timer that is asked after each device loop whether it is due.
+  """A timer to ask after each device loop whether it is due.
 
-  It is due if the global step has reached or passed a multiple of `steps` or one of `at`, or if
-  `seconds` have gone by. A loop may pass several of these steps at once; the timer is then due
-  once.
+  The timer is due if the global step has reached or passed a multiple of `steps` or a step of `at`,
+  or if `seconds` have gone by. A loop may pass several of these steps at once; the timer is then
+  due once.
 
   Args:
     steps: due at the multiples of this number; None for never.
     seconds: due after this many seconds; None for never.
-    at: steps at which it is due.
+    at: steps to be due at.
     start: the global step to count from.
     clock: returns seconds.
   """
@@ -53,7 +53,7 @@ class Every:
     return is_due
 
   def next_step(self, step: int) -> int | None:
-    """Returns the next step after this one at which the timer is due by steps, or None."""
+    """Returns the next step after this one that makes the timer due, or None."""
     following = [at for at in self._at if at > step][:1]
     if self._steps:
       following.append((step // self._steps + 1) * self._steps)

@@ -19,11 +19,11 @@ from trainer.settings import setting_types
 class Histograms:
   """Writes a histogram of each variable of the model, moving statistics included.
 
-  Variables of the optimizer are left out. The files are in model_dir, where the training's scalars
+  It leaves out the optimizer's variables. The files are in model_dir, where the training's scalars
   are.
 
   Args:
-    steps: int > 0; histograms are written at its multiples.
+    steps: int > 0; it writes histograms at its multiples.
 
   Raises:
     SettingError: steps is not an int > 0.
@@ -39,14 +39,14 @@ class Histograms:
     self._timer.restart(estimator.latest_step() or 0)
 
   def next_step(self, step: int) -> int | None:
-    """Returns the next step at which histograms are due."""
+    """Returns the next step with histograms."""
     return self._timer.next_step(step)
 
   def __call__(self, step: int, metrics: Mapping[str, float], estimator: Estimator) -> None:
     """Writes the histograms if they are due."""
     if not self._timer.due(step):
       return
-    variables = estimator.variables  # which all hosts of XLA devices read together
+    variables = estimator.variables  # All hosts of XLA devices read the variables together.
     if not estimator.device.is_chief:
       return
     summaries.Writer(estimator.model_dir).histograms(

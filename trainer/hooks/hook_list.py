@@ -15,7 +15,7 @@ class HookList:
     hooks: list of hooks, see `trainer.hooks`.
     estimator: the Estimator that the hooks get.
     stage: function of a sentence that makes a context manager, around each call of a hook.
-    bring_to_host: called before a hook that may read variables, see `trainer.hooks`.
+    bring_to_host: a function to call before a hook that may read variables, see `trainer.hooks`.
   """
 
   def __init__(
@@ -32,19 +32,19 @@ class HookList:
 
   @property
   def next_steps(self) -> tuple[Callable[[int], int | None], ...]:
-    """The hooks' functions of a step that return the next one that they want to be called at."""
+    """The hooks' functions from a step to the next step that they need."""
     return tuple(hook.next_step for hook in self._hooks if hasattr(hook, "next_step"))
 
   def begin(self) -> bool:
-    """Calls `begin` of those that have it; returns whether one of them stops the training."""
+    """Calls each hook's `begin`, if it has one; returns whether a hook stops the training."""
     return self._call_each("begin", self._estimator)
 
   def before_loop(self) -> None:
-    """Calls `before_loop` of those that have it."""
+    """Calls each hook's `before_loop`, if it has one."""
     self._call_each("before_loop")
 
   def call(self, step: int, metrics: Mapping[str, Any]) -> bool:
-    """Calls all of them; returns whether one of them stops the training.
+    """Calls all hooks; returns whether a hook stops the training.
 
     Args:
       step: the global step.
@@ -53,20 +53,20 @@ class HookList:
     return self._call_each("__call__", step, metrics, self._estimator)
 
   def end(self, step: int) -> None:
-    """Calls `end` of those that have it."""
+    """Calls each hook's `end`, if it has one."""
     self._call_each("end", step, self._estimator)
 
   def finished(self) -> None:
-    """Calls `finished` of those that have it."""
+    """Calls each hook's `finished`, if it has one."""
     self._call_each("finished", self._estimator)
 
   def failed(self, error: BaseException) -> None:
-    """Calls `failed` of those that have it."""
+    """Calls each hook's `failed`, if it has one."""
     self._call_each("failed", error, self._estimator)
 
   def _call_each(self, method, *arguments):
     stop = False
-    for hook in self._hooks:  # each of them, whatever the others say
+    for hook in self._hooks:  # Ask each hook, whatever the others answer.
       if hasattr(hook, method):
         if getattr(hook, "reads_variables", True):
           self._bring_to_host()

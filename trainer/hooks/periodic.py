@@ -20,18 +20,18 @@ from trainer.settings import setting_types
 
 @gin_names.configurable(module="trainer")
 class Periodic:
-  """Calls a function at some of the steps, which may be given in several ways.
+  """Calls a function at some of the steps, chosen by one or several of the arguments.
 
   Args:
     what: called as `what(step, metrics, estimator)`; a true result ends the training.
     steps: int > 0; called at its multiples.
     seconds: float > 0; called at the end of the first loop after this many seconds.
     at: called at these steps.
-    at_end: whether it is called when the training ends; metrics are then those of the last loop.
+    at_end: whether to call it at the end of the training, with the metrics of the last loop.
     clock: returns seconds; None for time.monotonic.
 
   Raises:
-    SettingError: what is not callable, or it would never be called.
+    SettingError: what is not callable, or no argument gives it a time.
   """
 
   def __init__(
@@ -62,10 +62,10 @@ class Periodic:
     return self._timer.due(step) and self._what(step, metrics, estimator)
 
   def next_step(self, step: int) -> int | None:
-    """Returns the next step at which the function is due by steps."""
+    """Returns the next step that makes the function due."""
     return self._timer.next_step(step)
 
   def end(self, step: int, estimator: Estimator) -> None:
-    """Calls the function if `at_end` is set."""
+    """Calls the function if `at_end` is True."""
     if self._at_end:
       self._what(step, self._last_metrics, estimator)

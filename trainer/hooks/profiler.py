@@ -26,12 +26,12 @@ from trainer.settings import setting_types
 class Profiler:
   """Profiles host and device from one step to another, and logs a table of the times.
 
-  If iterations_per_loop is set, the profile begins and ends with the loops that contain the steps.
+  With iterations_per_loop, the profile begins and ends with the loops that contain the steps.
 
   Args:
     first: int > 0; the profile begins after this step.
     last: int > 0; the profile ends after this step.
-    directory: where the files are written; None for model_dir, where TensorBoard finds them.
+    directory: the folder for the files; None for model_dir, where TensorBoard finds them.
 
   Raises:
     SettingError: last is not greater than first.
@@ -52,7 +52,7 @@ class Profiler:
     self._begin_step: int | None = None
 
   def next_step(self, step: int) -> int | None:
-    """Returns the next step at which the profile begins or ends."""
+    """Returns the next step that begins or ends the profile."""
     return next((at for at in (self.first, self.last) if at > step), None)
 
   def __call__(self, step: int, metrics: Mapping[str, float], estimator: Estimator) -> None:
@@ -82,7 +82,7 @@ class Profiler:
     self._runs = False
     times = step_times.read(self.directory)
     if times is not None:
-      if estimator.device.kind != "cpu":  # on a GPU or TPU, the host only launches the operations
+      if estimator.device.kind != "cpu":  # On a GPU or TPU, the host only launches the operations.
         times = dataclasses.replace(times, operations={})
       logging.info("%s", step_times.table(times, self._begin_step, step))
     logging.info(

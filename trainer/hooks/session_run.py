@@ -25,13 +25,13 @@ class SessionRunHookAdapter:
 
   Args:
     hook: a tf.compat.v1.train.SessionRunHook.
-    session: what it gets for a session.
+    session: the hook's stand-in for a session.
   """
 
   def __init__(self, hook: Any, session: Any = None) -> None:
     self.hook = hook
     self.session = session
-    self.fetches: Any = None  # what the hook asks the next loop for
+    self.fetches: Any = None  # The hook's requests to the next loop.
     # That of the before_run that no after_run has followed, or None.
     self._context: Any = None
 
@@ -41,14 +41,14 @@ class SessionRunHookAdapter:
     self.hook.after_create_session(self.session, None)
 
   def before_loop(self) -> None:
-    """Calls before_run, unless the hook has not been told yet of what it asked for last."""
+    """Calls before_run, unless the hook still waits for its last values."""
     if self._context is None:
       args = v1.train.SessionRunArgs(None)
       self._context = v1.train.SessionRunContext(original_args=args, session=self.session)
       self.before_run(self._context)
 
   def before_run(self, context: Any) -> Any:
-    """Calls before_run of the hook, and returns what it asks for: SessionRunArgs or None."""
+    """Calls before_run of the hook, and returns its request: SessionRunArgs or None."""
     asked = self.hook.before_run(context)
     self.fetches = None if asked is None else asked.fetches
     return asked
@@ -62,7 +62,7 @@ class SessionRunHookAdapter:
     Raises:
       SettingError: the hook asked for a value that does not exist.
     """
-    self.before_loop()  # an evaluation calls hooks at its end only
+    self.before_loop()  # An evaluation calls hooks at its end only.
     known = dict(metrics, global_step=step)
     results = (
       None
@@ -79,10 +79,10 @@ class SessionRunHookAdapter:
     self.hook.end(self.session)
 
   def value(self, fetch: Any, known: Mapping[str, Any]) -> Any:
-    """Returns the value of what the hook asked for.
+    """Returns the value of a request of the hook.
 
     Args:
-      fetch: what it asked for.
+      fetch: the request.
       known: name → value, of the loop.
     """
     name = fetch.removesuffix(":0") if isinstance(fetch, str) else ""
@@ -96,14 +96,14 @@ class SessionRunHookAdapter:
 
 
 def adapt(hooks: Sequence[Any] | None, where: str) -> list[Callable[..., Any]]:
-  """Wraps those hooks that are SessionRunHooks; returns the others as they are.
+  """Wraps the SessionRunHooks among hooks; returns the others unchanged.
 
   Args:
     hooks: of both kinds.
-    where: the argument or setting that has the hooks, for the error message.
+    where: the argument or setting with the hooks, for the error message.
 
   Raises:
-    SettingError: one of them is not a hook.
+    SettingError: an item is not a hook.
   """
   result = []
   for hook in hooks or []:

@@ -32,7 +32,7 @@ class BatchSizes:
   """The settings of a run: for each kind, the global size, the per-core size, or neither.
 
   Raises:
-    SettingError: both are set for one kind, or a size is not an int > 0.
+    SettingError: a kind has both, or a size is not an int > 0.
   """
 
   train_batch_size: int | None = None
@@ -54,7 +54,7 @@ class BatchSizes:
       setting_types.check(getattr(self, name), setting_types.Count | None, name)
 
   def given(self, kind: str) -> tuple[int | None, int | None]:
-    """Returns the global and the per-core size of a kind, of which one is set at most."""
+    """Returns the global and the per-core size of a kind; at most one is not None."""
     return getattr(self, f"{kind}_batch_size"), getattr(self, f"{kind}_per_core_batch_size")
 
   def check(self, replicas: int) -> None:
@@ -76,7 +76,7 @@ class BatchSizes:
       replicas: number of replicas.
 
     Raises:
-      SettingError: no size is set for the kind.
+      SettingError: the kind has no size.
     """
     kinds = (kind, Kind.EVAL) if kind == Kind.PREDICT else (kind,)
     for name in kinds:
@@ -91,11 +91,11 @@ class BatchSizes:
     )
 
   def is_given(self, kind: str) -> bool:
-    """Whether a size is set for this kind."""
+    """Whether this kind has a size."""
     return self.given(kind) != (None, None)
 
   def kinds(self) -> list[Kind]:
-    """The kinds that have a size."""
+    """The kinds with a size."""
     return [
       kind
       for kind in Kind
@@ -103,11 +103,11 @@ class BatchSizes:
     ]
 
   def all_on(self, replicas: int) -> dict[Kind, BatchSize]:
-    """Returns kind → batch size on a number of replicas, for the kinds that have one."""
+    """Returns kind → batch size on a number of replicas, for the kinds with a size."""
     return {kind: self.resolve(kind, replicas) for kind in self.kinds()}
 
 
-# The names by which Estimator, gin and preflight take the sizes.
+# The names of the sizes in Estimator, gin and preflight.
 SETTINGS = tuple(field.name for field in dataclasses.fields(BatchSizes))
 
 

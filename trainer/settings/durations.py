@@ -11,8 +11,8 @@
 | "5 epochs"        | epochs × examples in an epoch / global batch | RunConfig.epoch_examples |
 | "10 %"            | this share of all steps of the training      | run.train_steps          |
 
-A step processes one global batch and adds 1 to the global step. Units may be in the singular, and
-"percent" may stand for "%".
+A step processes one global batch and adds 1 to the global step. A unit may be singular, and
+"percent" means "%".
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """The kinds of a run: training, evaluation, prediction.
 
-Each kind has a batch size, an input_fn and a step of its own. A model_fn hears of it as a mode, see
-`trainer.spec.MODE_OF`.
+Each kind has a batch size, an input_fn and a step of its own. A model_fn receives the kind as a
+mode, see `trainer.spec.MODE_OF`.
 """
 
 import enum

@@ -7,9 +7,9 @@
     input_fn({}, training="x")
     # SettingError: my_data.input_fn.training is 'x'; expected True or False.
 
-Classes, unions, Literal, Callable, Any and collections with the types of their elements are
-understood. Annotated adds a `Rule` that the value must keep to, and a text that ends the message,
-such as "(--xla)". What is annotated otherwise, or not at all, is not checked.
+The check understands classes, unions, Literal, Callable, Any and collections with the types of
+their elements. Annotated adds a `Rule` that the value must keep to, and a text that ends the
+message, such as "(--xla)". It ignores other annotations, and arguments without one.
 """
 
 import dataclasses
@@ -26,23 +26,23 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from trainer import errors
 
-# Steps are counted in an int64, and a loop counts on from one of them.
+# TensorFlow counts steps in an int64, and a loop counts on from such a step.
 MOST_STEPS = 2**62
 
 _LONGEST_SHOWN = 200
 
-_ANNOTATIONS = "octet_annotations"  # an attribute, which functools.wraps hands on
+_ANNOTATIONS = "octet_annotations"  # An attribute, because functools.wraps hands it on.
 
 _Made = TypeVar("_Made")
 
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-  """What a value must keep to beside its type.
+  """A condition for a value beside its type.
 
   Attributes:
-    words: the values that it allows, in place of the type's words in messages.
-    holds: whether a value of the type keeps to it.
+    words: the allowed values, instead of the type's words in messages.
+    holds: whether a value of the type meets the condition.
   """
 
   words: str
@@ -68,7 +68,7 @@ def _is_inner_path(path):
   return not (".." in parts or os.path.isabs(path) or "://" in path or "\0" in path)
 
 
-# `not x >= 0` would be another matter: NaN is neither.
+# With `x >= 0`, not with `not x < 0`: NaN is neither.
 Count = Annotated[int, Rule("an int greater than 0", lambda value: 0 < value < MOST_STEPS)]
 Natural = Annotated[int, Rule("an int of at least 0", lambda value: 0 <= value < MOST_STEPS)]
 Positive = Annotated[float, Rule("a number greater than 0", lambda value: value > 0)]
@@ -77,7 +77,7 @@ MinOrMax = Annotated[str, one_of("min", "max")]
 InnerPath = Annotated[
   str, Rule("a name, or a relative path that stays in its folder", _is_inner_path)
 ]
-# Path in an export's assets.extra → the file that is copied there.
+# Path in an export's assets.extra → the file to copy there.
 Assets = Mapping[InnerPath, str | os.PathLike]
 
 
@@ -85,8 +85,8 @@ def check_settings(made: _Made, name: str = "") -> _Made:
   """Decorates a class or a function: it raises SettingError where an argument does not fit.
 
   Args:
-    made: a class, whose `__init__` is changed, or a function.
-    name: by which messages and gin files know it; default: the class's name, or module.function.
+    made: a class, to change its `__init__`, or a function.
+    name: its name in messages and gin files; default: the class's name, or module.function.
   """
   if isinstance(made, type):
     cls: Any = made
@@ -109,7 +109,7 @@ def check(value: Any, annotation: Any, name: str) -> None:
 
 
 def annotations_of(made: Any) -> Mapping[str, Any]:
-  """Returns setting → annotation of what `check_settings` has decorated; nothing for others."""
+  """Returns setting → annotation of an object with `check_settings`; nothing for others."""
   function = vars(made).get("__init__") if isinstance(made, type) else made
   return getattr(function, _ANNOTATIONS, dict)()
 
@@ -120,7 +120,7 @@ def _checked(function, name):
   takes_any = inspect.Parameter.VAR_KEYWORD in kinds.values()
 
   @functools.cache
-  def annotations():  # at the first call, when all that they refer to exists
+  def annotations():  # At the first call, when all names in the annotations exist.
     hints = typing.get_type_hints(function, include_extras=True)
     several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     return {key: hint for key, hint in hints.items() if kinds.get(key, several[0]) not in several}
@@ -135,13 +135,13 @@ def _checked(function, name):
     try:
       given = signature.bind_partial(*args, **kwargs).arguments
     except TypeError:
-      return function(*args, **kwargs)  # whose TypeError says the same in Python's words
+      return function(*args, **kwargs)  # Its TypeError says the same in Python's words.
     for key, annotation in annotations().items():
       if key in given:
         check(given[key], annotation, f"{name}.{key}")
     return function(*args, **kwargs)
 
-  # gin asks for the arguments with inspect.getfullargspec, which does not follow __wrapped__.
+  # gin asks for the arguments with inspect.getfullargspec, and that does not follow __wrapped__.
   call.__signature__ = signature
   setattr(call, _ANNOTATIONS, annotations)
   return call
@@ -167,9 +167,9 @@ def _fits(value, annotation):
     return True
   if origin in (typing.Union, types.UnionType):
     return any(_fits(value, each) for each in of)
-  if origin is Literal:  # in which True is not 1
+  if origin is Literal:  # There, True is not 1.
     return any(type(value) is type(each) and value == each for each in of)
-  if annotation in (int, float):  # numbers has those of NumPy, too
+  if annotation in (int, float):  # numbers has NumPy's types, too.
     kind = numbers.Integral if annotation is int else numbers.Real
     return isinstance(value, kind) and not isinstance(value, bool)
   kind = origin or annotation
@@ -187,7 +187,7 @@ def _fits(value, annotation):
 
 
 def _words(annotation):
-  """Returns what an annotation allows, for "expected ..."."""
+  """Returns the values that an annotation allows, for "expected ..."."""
   origin, of = typing.get_origin(annotation), typing.get_args(annotation)
   if origin is Annotated:
     rules = [each.words for each in of[1:] if isinstance(each, Rule)]
