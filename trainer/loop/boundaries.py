@@ -19,19 +19,19 @@ from trainer.loop import outer_loop, preemption, training_report, variable_check
 
 
 class Evaluations(Protocol):
-  """What a training calls around its scheduled checkpoints, except that of step 0."""
+  """Calls around a training's scheduled checkpoints, except the checkpoint of step 0."""
 
   def report_pending(self) -> bool:
-    """Tells the hooks, which have begun, the evaluations from before the training.
+    """Tells the hooks, after their begin, the evaluations from before the training.
 
     Returns whether a hook stops the training.
     """
 
   def add_pending(self, step: int) -> None:
-    """Records which evaluations a step's checkpoint needs. Called before it is written."""
+    """Records, before the write of a step's checkpoint, the evaluations that it needs."""
 
   def evaluate_saved(self, step: int) -> bool:
-    """Evaluates the checkpoint that was just written; returns whether to stop the training."""
+    """Evaluates the newly written checkpoint; returns whether to stop the training."""
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -42,8 +42,7 @@ class Boundaries:
     listeners: list of objects like tf.compat.v1.train.CheckpointSaverListener.
     leave: leaves the training, see preemption.Watch.
     start: the global step to start at.
-    checkpoint: path of the checkpoint from which the training resumes, and which needs no save, or
-      None.
+    checkpoint: path of the checkpoint that the training resumes from (it needs no save), or None.
     has_stepped: whether this training has run a step.
   """
 
@@ -119,7 +118,7 @@ class Boundaries:
     self._length.took(result.steps, result.seconds)
     self.has_stepped = True
 
-    # 1. NaN and infinity: before anything is written or reported.
+    # 1. NaN and infinity: before any write or report.
     saves = bool(workers.broadcast_from_chief(self._checkpoint_due.is_due(result.step)))
     self.variables.after_loop(result, saves)
 
@@ -134,8 +133,8 @@ class Boundaries:
       self._checkpoint_due.restart(result.step)
       stop = self._save(result.step) or stop
 
-    # 5. Signals: Ctrl-C, or SIGTERM before the machine goes away. A checkpoint for a signal alone
-    #    is not evaluated: time is short, and an undisturbed training would not have it.
+    # 5. Signals: Ctrl-C, or SIGTERM before the machine goes away. No evaluation of a checkpoint for
+    # a signal alone: time is short, and an undisturbed training would not have this checkpoint.
     if asked := workers.total(self.watch.request):
       if self._saved_at != result.step:
         self._save(result.step, is_due=False)
@@ -148,13 +147,13 @@ class Boundaries:
     Args:
       step: the last global step.
       data_ended: whether the position in the data is the beginning again, so that the checkpoint of
-        the step must be written again.
+        the step needs a new write.
 
     Raises:
       NonFinite: a variable is NaN or infinite.
     """
     if self._saved_at != step:
-      self.variables.require(step)  # before anyone is told
+      self.variables.require(step)  # Before anyone hears of it.
     self.report.flush(step)
     if self._saved_at != step:
       self._save(step)
@@ -183,9 +182,9 @@ class Boundaries:
       is_last: whether no save follows. If so, a failure is an error.
 
     Raises:
-      NonFinite: a variable is NaN or infinite; nothing is written.
+      NonFinite: a variable is NaN or infinite; the training writes nothing.
     """
-    # Again: the check after the loop may have been skipped, and hooks may change variables.
+    # Again: the training may have skipped the check after the loop, and hooks may change variables.
     self.variables.require(step)
     for listener in self.listeners:
       listener.before_save(None, step)
@@ -198,10 +197,10 @@ class Boundaries:
     self._saved_at = step
     self.watch.mark_saved(step)
     stop = False
-    for listener in self.listeners:  # each of them, whatever the others say
+    for listener in self.listeners:  # Ask each of them, whatever the others say.
       stop = bool(listener.after_save(None, step)) or stop
     if evaluations is not None:
       self.saver.wait()
-      self.report.pause()  # no step is done while a checkpoint is evaluated and exported
+      self.report.pause()  # No step runs during the evaluation and the export of a checkpoint.
       stop = evaluations.evaluate_saved(step) or stop
     return stop

@@ -5,11 +5,11 @@ second SIGTERM ends the process at once. Clouds send SIGTERM before they take a 
 
 Ctrl-C (SIGINT): the training saves at the end of the device loop and raises Interrupted. A second
 Ctrl-C ends a command at once. In other processes it raises KeyboardInterrupt as soon as Python
-runs, and nothing is saved.
+runs, without a save.
 
-If the current step is saved already, as during an evaluation or an export, the training ends at
-once without saving again. Before the first step there is nothing to save. The newest checkpoint
-always stays complete.
+If the current step has a checkpoint already, as during an evaluation or an export, the training
+ends at once without saving again. Before the first step there is nothing to save. The newest
+checkpoint always stays complete.
 
 Python runs signal handlers in the main thread, between two of its instructions, and a device loop
 runs none. A second thread therefore also gets each signal: it prints at once what will happen, and
@@ -73,9 +73,9 @@ _current: contextvars.ContextVar["Watch | None"] = contextvars.ContextVar("watch
 
 
 def leave_if_saved() -> None:
-  """Leaves this thread's training if a signal asked it to end and its step is saved.
+  """Leaves this thread's training if a signal asked it to end and its step has a checkpoint.
 
-  Call it between the batches of an evaluation, which may belong to a training.
+  Call it between the batches of an evaluation; it may belong to a training.
   """
   if watch := _current.get():
     watch.leave_if_saved()
@@ -85,7 +85,7 @@ def leave_if_saved() -> None:
 def leave_at_once() -> Iterator[None]:
   """Lets a signal interrupt the context, such as an export, and then leaves the training.
 
-  It does not interrupt a training whose step is not saved, or that has other workers.
+  It does not interrupt a training with an unsaved step, or with other workers.
   """
   watch = _current.get()
   if watch is None or not watch.may_leave:
@@ -104,7 +104,7 @@ class Watch:
   """Receives the signals for a training.
 
   Args:
-    leave: function of `request` that leaves the training, whose step is saved. None for one of
+    leave: function of `request` that leaves the training, with its step saved. None for one of
       several workers: they leave only together, after a loop.
     clock: returns the time in seconds.
   """
@@ -119,7 +119,7 @@ class Watch:
     self._asked: dict[int, float] = {}  # signal number → time of the first one
     self._presses = Presses(clock)
     self._terminations = 0
-    self._saved: int | None = None  # the current step, if it is saved
+    self._saved: int | None = None  # The current step, if it has a checkpoint.
     self._at_stake = False  # whether ending the process now would lose work
     self._hears_interrupts = False
     self._raises = False  # whether a signal interrupts the main thread
@@ -159,7 +159,7 @@ class Watch:
     """Handles a signal in the main thread, as Python calls it."""
     first = self._asked.setdefault(number, self._clock())
     if self._raises:
-      self._raises = False  # once: the code that cleans up now is not interrupted
+      self._raises = False  # Once: a second error must not interrupt the code that cleans up now.
       raise KeyboardInterrupt
     if (
       number == signal.SIGINT
@@ -286,8 +286,8 @@ class Presses:
     return self._count
 
 
-# Whether the process belongs to a command. If so, a second Ctrl-C ends it. It must not end a
-# notebook's process, which holds the user's other work in memory.
+# Whether the process belongs to a command. If so, a second Ctrl-C ends it. A notebook's process
+# must not end: it holds the user's other work in memory.
 _process_is_own = False
 
 
@@ -327,9 +327,9 @@ def _end(code, text):
 class _Listener:
   """Calls a function with the number of each signal, at once, in its own thread.
 
-  It uses signal.set_wakeup_fd: Python's C handler writes the number of each signal that has a
-  Python handler to a pipe. If another wakeup descriptor was set, it gets the numbers too. Enter and
-  leave the context in the main thread.
+  It uses signal.set_wakeup_fd: Python's C handler writes the number of each signal with a Python
+  handler to a pipe. An earlier wakeup descriptor gets the numbers too. Enter and leave the context
+  in the main thread.
 
   Args:
     hear: function of a signal number.

@@ -133,8 +133,8 @@ class Training:
 
   def _begin(self, call, hooks):
     """Returns a _Begun; None if there is nothing left to train."""
-    # 1. The start. The newest checkpoint is looked up once: another may appear at any moment, and
-    #    the weights, the step and the position in the data must come from the same checkpoint.
+    # 1. The start. Look up the newest checkpoint once: another may appear at any moment, and the
+    # weights, the step and the position in the data must come from the same checkpoint.
     if self.workers.device.is_chief:
       self.checkpoints.recover()
       self.checkpoints.finish_cut_off_save()

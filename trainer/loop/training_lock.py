@@ -19,8 +19,8 @@ see it.
 
 File systems without locks (gs:// and others that only TensorFlow can open): the training rewrites
 the file every BEAT_SECONDS, with a counter. If the file does not change for EXPIRES_SECONDS, its
-process counts as dead. The clocks of two machines are never compared. If two trainings start in the
-same second, both may begin; one of them ends at its first save.
+process counts as dead. Octet never compares the clocks of two machines. If two trainings start in
+the same second, both may begin; one of them ends at its first save.
 """
 
 import contextlib
@@ -90,7 +90,7 @@ class TrainingLock:
 
     Raises:
       ModelDirBusyError: another training uses the folder.
-      OutputError: the lock's file cannot be written.
+      OutputError: it cannot write the lock's file.
     """
     with self._changes:
       if self.is_needed and storage.isdir(self.model_dir):
@@ -108,7 +108,7 @@ class TrainingLock:
     taken, self._taken = self._taken, None
     try:
       taken.release()
-    # Only a warning: the block may be ending with an error, which this one must not hide.
+    # Only a warning: the block may be ending with an error, and this one must not hide it.
     except (OSError, tf.errors.OpError, errors.StorageError) as error:
       logging.warning("Cannot remove %s: %s", self._path, getattr(error, "message", error))
 
@@ -116,11 +116,11 @@ class TrainingLock:
     """Takes the folder, which must exist.
 
     Returns:
-      True if the lock was taken now; False if it was held already or is not needed.
+      True if this call took the lock; False if the training held it already or needs none.
 
     Raises:
       ModelDirBusyError: another training uses the folder.
-      OutputError: the lock's file cannot be written.
+      OutputError: it cannot write the lock's file.
     """
     if self._taken is not None or not self.is_needed:
       return False
@@ -137,7 +137,7 @@ class TrainingLock:
     """Checks that the folder still belongs to this training. Call it before each save.
 
     Raises:
-      ModelDirBusyError: another training took the folder, or the lock's file was removed.
+      ModelDirBusyError: another training took the folder, or somebody removed the lock's file.
     """
     if self._taken is None:
       return
@@ -188,7 +188,7 @@ class _Holder:
     return self.boot == processes.boot_id() and self.pid == os.getpid()
 
   def is_alive(self):
-    """Whether the process runs; None if it is on another machine or cannot be looked up."""
+    """Whether the process runs; None if it is on another machine or out of sight."""
     # Systems use process numbers again. The boot and the start time of the process distinguish the
     # training from another process with the same number.
     if self.boot is None or self.boot != processes.boot_id() or self.process is None:
@@ -395,8 +395,8 @@ class _Heartbeat:
       return
     self._ended.set()
     self._thread.join()
-    # Before the file is removed: if that fails, the next training of this process finds its own
-    # token in the file and need not wait for it to expire.
+    # Before removing the file: if that fails, the next training of this process finds its own token
+    # in the file and need not wait for it to expire.
     _left_behind.add(self._holder.token)
     if self.lost_to():
       return

@@ -100,7 +100,7 @@ class VariableCheck:
     Raises:
       NonFinite: a variable has a fault.
     """
-    self._trace_sums()  # before the clock is read: the next look is late after a slow one
+    self._trace_sums()  # Before reading the clock: the next look is late after a slow one.
     started = self.clock()
     found = self.faults()
     ended = self.clock()

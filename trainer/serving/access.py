@@ -58,12 +58,12 @@ class Access:
       await self._answer(scope, receive, count_and_send)
     # Anything may fail in a handler. The client gets the one shape of errors, the log the reason.
     except Exception as error:
-      if answered:  # the server closes the connection, which tells the client
+      if answered:  # The server closes the connection, and that tells the client.
         raise
       await refusals.response(error)(scope, receive, count_and_send)
     finally:
       if self._log:
-        # The path as it was sent, percent-encoded: a line break in it would forge a line.
+        # The path stays percent-encoded: a line break in it would forge a line of the log.
         path = scope.get("raw_path", b"").decode("ascii", "backslashreplace")
         milliseconds = 1000 * (self._clock() - start)
         logging.info(

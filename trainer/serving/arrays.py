@@ -1,4 +1,4 @@
-"""Arrays of features: values are converted, and checked against what a signature takes."""
+"""Arrays of features: converts values, and checks them against a signature's inputs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -55,7 +55,7 @@ def _numbers(value, dtype):
   array = np.asarray(value)
   if array.dtype.kind not in "fiubV":
     raise ValueError(f"it has {array.dtype.name} values")
-  # NaN and numbers beyond the type are found below, or are legal: no warning of numpy.
+  # The checks below find NaN and numbers beyond the type, or these are legal: no warning of numpy.
   with np.errstate(invalid="ignore", over="ignore"):
     converted = array.astype(dtype.as_numpy_dtype, copy=False)
   # A conversion to integers cuts fractions off, and numbers beyond the type wrap around.

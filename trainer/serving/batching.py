@@ -5,8 +5,8 @@
     batcher.close()
 
 One thread calls the model. While the model is busy, requests wait in a queue. When it is free, the
-thread takes as many of them as fit into a batch. A request does not wait for others while the model
-is idle, unless `max_wait_secs` says so.
+thread takes as many requests as fit into a batch. A request does not wait for others while the
+model is idle, unless `max_wait_secs` says so.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Batcher:
   Args:
     max_rows: the most examples in a call of the model. A larger request is a call of its own.
     max_wait_secs: how long a request may wait for others while the model is idle.
-    max_waiting_rows: the most examples in the queue; requests beyond that are refused.
+    max_waiting_rows: the most examples in the queue; the server refuses further requests.
     observe: called with the number of examples of each call of the model.
   """
 
@@ -101,12 +101,12 @@ class Batcher:
       self._observe(sum(request.rows for request in requests))
       try:
         _answer(requests)
-      # Engines raise errors of many kinds. The thread must survive all of them.
+      # Engines raise errors of many kinds. The thread must survive every error.
       except Exception as error:
         if len(requests) == 1:
           requests[0].future.set_exception(error)
           continue
-        # One bad request must not fail the others of its batch, so each is tried alone.
+        # One bad request must not fail the other requests of its batch, so try each alone.
         for request in requests:
           try:
             _answer([request])
@@ -114,10 +114,10 @@ class Batcher:
             request.future.set_exception(error_of_one)
 
   def _take(self):
-    """Waits for requests, and takes those of the next call, the oldest first; [] at the end.
+    """Waits for requests, and takes the next call's, the oldest first; [] at the end.
 
-    The requests of a call have one engine. After a newer export was loaded, the queue may still
-    have requests for the former one.
+    The requests of a call have one engine. After a load of a newer export, the queue may still have
+    requests for the former one.
     """
     with self._changed:
       self._changed.wait_for(lambda: self._waiting or self._closed)

@@ -15,7 +15,7 @@ class Limits:
 
   Attributes:
     max_bytes: the most bytes of a body, compressed and inflated.
-    read_secs: the most seconds in which a body arrives; 0 for no limit.
+    read_secs: the most seconds for the arrival of a body; 0 for no limit.
   """
 
   max_bytes: int = 16 << 20
@@ -23,7 +23,7 @@ class Limits:
 
 
 async def read(request: Any, limits: Limits) -> bytes:
-  """Reads the body of a request, and inflates one that is gzip.
+  """Reads the body of a request, and inflates a gzip body.
 
   Args:
     request: of FastAPI.
@@ -57,7 +57,7 @@ async def read(request: Any, limits: Limits) -> bytes:
 
 
 async def _received(request, most):
-  # The header may be missing or wrong, so the bytes are counted too.
+  # The header may be missing or wrong, so count the bytes too.
   announced = request.headers.get("content-length", "")
   if announced.isdigit() and int(announced) > most:
     raise _too_large(most)

@@ -1,4 +1,4 @@
-"""Calls of the model: what each protocol makes of a request, with the function that answers it.
+"""Calls of the model: a request in each protocol's form, with the function that answers it.
 
 call = tf_serving.read_predict(body, loaded)
 outputs = loaded.engines[call.signature].predict_batch(call.features)
@@ -77,7 +77,7 @@ def prepare(
   """Checks the columns of a request, and prepares the call.
 
   Args:
-    signature: the one that the request names.
+    signature: the name in the request.
     columns: name → values of all examples: an array, or a list. Bytes and texts are lists.
     loaded: the model.
     write: see `Call`.
@@ -112,8 +112,8 @@ def _are_bytes(values):
 
 
 def _require_finite(name, array):
-  """Refuses NaN and infinity, which are no JSON although Python's parser takes them."""
-  # Numbers such as 1e999 are JSON. They become infinite when they are parsed or converted.
+  """Refuses NaN and infinity: they are no JSON although Python's parser takes them."""
+  # Numbers such as 1e999 are JSON. Parsing or conversion makes them infinite.
   if array.dtype == object or np.issubdtype(array.dtype, np.integer):
     return
   finite = np.isfinite(array)

@@ -28,9 +28,9 @@ class Catalogue:
   """The models of a server.
 
   Attributes:
-    newest: name → the model, which takes newer exports.
+    newest: name → the model; it takes newer exports.
     measurements: of all models.
-    labelled: (name, label) → a version of that model, which no newer export replaces.
+    labelled: (name, label) → a version of that model; no newer export replaces it.
   """
 
   newest: Mapping[str, Service]
@@ -63,7 +63,7 @@ class Catalogue:
       label: of a version; None for the newest.
 
     Raises:
-      NotFoundError: there is no such model or label, or this version is not loaded.
+      NotFoundError: there is no such model or label, or the server has not loaded this version.
     """
     self.require(name)
     if label is not None:

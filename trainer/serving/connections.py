@@ -14,15 +14,15 @@ from typing import Any
 
 from absl import logging
 
-_OTHER_FILES = 256  # the log, the sockets that listen, the files of exports that are loaded
+_OTHER_FILES = 256  # The log, the listening sockets, the files of loaded exports.
 
 
 class Connections:
   """Counts the open connections.
 
   Args:
-    most: the most open connections; requests on further ones are refused.
-    read_secs: the most seconds in which the headers of a request arrive; 0 for no limit.
+    most: the most open connections; the server refuses requests on further ones.
+    read_secs: the most seconds for the arrival of a request's headers; 0 for no limit.
   """
 
   def __init__(self, most: int, read_secs: float) -> None:
@@ -58,7 +58,7 @@ class Connections:
 
 def _limited(base: Any, connections: Connections) -> type[asyncio.Protocol]:
   class LimitedProtocol(base):
-    """Closes a connection whose next headers have begun and do not end in time."""
+    """Closes a connection if its next headers have begun and do not end in time."""
 
     _headers_due: asyncio.TimerHandle | None = None
 
@@ -69,7 +69,7 @@ def _limited(base: Any, connections: Connections) -> type[asyncio.Protocol]:
 
     def data_received(self, data):
       super().data_received(data)
-      # `cycle` is the newest request whose headers have arrived.
+      # `cycle` is the newest request with complete headers.
       if self.cycle is None or self.cycle.response_complete:
         self._expect_headers()
       else:

@@ -2,8 +2,8 @@
 
     examples, count = read(["photos/*.jpg"], loaded)
 
-Examples keep their order, and an example that cannot be used has an error. `serving.features` makes
-batches of them.
+Examples keep their order, and an unusable example has an error. `serving.features` makes batches of
+them.
 
 A line of CSV or JSON has the path of a file for a feature with a decoder, and numbers or texts for
 other features. A relative path begins at the folder of the lines. In CSV, a feature `x` of several
@@ -33,14 +33,14 @@ _FIELD_LIMIT = 1 << 30  # characters in a field of CSV
 
 @dataclasses.dataclass
 class Example:
-  """An example as it was found, before its files are read and its values checked.
+  """An example before anything reads its files and checks its values.
 
   Attributes:
     name: for messages: a path, a line or a record.
     values: feature → value; or column → value.
     paths: feature → path of its encoded file.
     record: a serialised tf.train.Example with all features, or None.
-    error: why the example cannot be used, or None.
+    error: the reason for an unusable example, or None.
   """
 
   name: str
@@ -56,7 +56,7 @@ def read(inputs: Sequence[str], loaded: LoadedModel) -> tuple[Iterable[Example],
   Args:
     inputs: paths, globs and folders, in the order of the examples; or "-" for standard input, where
       a line is a JSON object or the path of an image.
-    loaded: the model that will predict.
+    loaded: the model for the prediction.
 
   Returns:
     (examples, their number). The number is None if only reading the files tells it.
@@ -153,7 +153,7 @@ def _from_file_of_lines(path, ending, loaded):
         return
       csv.field_size_limit(_FIELD_LIMIT)
       settings = dict(delimiter="\t", quoting=csv.QUOTE_NONE) if ending == ".tsv" else {}
-      # Spreadsheets begin a file with a byte-order mark, which is no part of the first name.
+      # Spreadsheets begin a file with a byte-order mark. It is no part of the first name.
       lines = (line.removeprefix("\ufeff") for line in file)
       reader = csv.DictReader(lines, **settings)
       for row in reader:
@@ -209,7 +209,7 @@ def _of_object(name, row, folder, loaded):
 
 
 def _of_row(name, row, folder, loaded):
-  """Makes an example of a row of CSV, whose values are texts."""
+  """Makes an example of a row of CSV, from texts."""
   found = dict(row)
   taken = loaded.takes(row)
   if taken is loaded.raw:

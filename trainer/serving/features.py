@@ -29,7 +29,7 @@ class Batch:
 
   Attributes:
     names: of all examples, in order.
-    errors: index of an example → why it cannot be used.
+    errors: index of an unusable example → its reason.
     features: feature → array of the other examples in order; empty if there are none.
   """
 
@@ -41,7 +41,7 @@ class Batch:
 def prepare_batches(
   examples: Iterable[Example], loaded: LoadedModel, batch_size: int, threads: int | None = None
 ) -> Iterator[Batch]:
-  """Yields batches in order. Threads read and decode some of them ahead."""
+  """Yields batches in order. Threads read and decode some batches ahead."""
   threads = threads or engine.cpu_count()
   waiting: collections.deque[concurrent.futures.Future[Batch]] = collections.deque()
   with concurrent.futures.ThreadPoolExecutor(threads) as pool:
@@ -75,7 +75,7 @@ def _prepare(chunk, loaded):
         failed[place] = str(error)
   try:
     features = features_of(list(rows.values()), loaded) if rows else {}
-  except errors.OctetError:  # one example does not fit: a batch of each alone tells which
+  except errors.OctetError:  # One example does not fit: a batch of each alone finds it.
     usable = []
     for place, values in rows.items():
       try:
@@ -110,7 +110,7 @@ def features_of(rows: Sequence[Mapping[str, Any]], loaded: LoadedModel) -> dict[
 
 
 def _values(example, loaded):
-  """Returns what an example has for each feature: bytes of a file, or a value."""
+  """Returns an example's content for each feature: bytes of a file, or a value."""
   if example.record is not None:
     return parse_example(example.record, loaded)
   values = dict(example.values)

@@ -64,7 +64,7 @@ class LoadedModel:
     return FROM_RAW if self.raw else FROM_BYTES if self.decoders else DEFAULT
 
   def takes(self, names: Collection[str]) -> dict[str, dict]:
-    """Returns `raw` or `inputs`: what the model takes of an example with values of these names."""
+    """Returns `raw` or `inputs`, the model's inputs for an example with values of these names."""
     if not self.raw:
       return self.inputs
     has_features = set(self.inputs) <= set(names) and not set(self.raw) <= set(names)
@@ -89,7 +89,7 @@ class LoadedModel:
     """Decodes files to a feature, as the input pipeline does.
 
     Raises:
-      InputError: the feature has no decoder, or a file cannot be decoded.
+      InputError: the feature has no decoder, or the decoder fails.
     """
     if feature not in self.decoders:
       raise errors.InputError(

@@ -1,4 +1,4 @@
-"""Loads an export: its engines, and the functions that make features of what users have."""
+"""Loads an export: its engines, and the functions that make features of the user's data."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -109,7 +109,7 @@ def _preprocessing(path, described):
     return decode.get_concrete_function()
 
   def preprocess(columns):
-    # The function knows columns by their names in the table, the signature by those of inputs.
+    # The function knows columns by their names in the table, the signature by its inputs' names.
     received = {
       name: tf.constant(columns[each["input"]]) for name, each in described["raw"].items()
     }

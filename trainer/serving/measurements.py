@@ -61,7 +61,7 @@ class Measurements:
         metric.labels(model)  # a series that begins at its first event hides that event from rate()
 
   def add_request(self, model: str, verb: str, code: int, seconds: float) -> None:
-    """Counts an answered request: what it asked for, its HTTP status, and its duration."""
+    """Counts an answered request by its kind, its HTTP status, and its duration."""
     self._requests.labels(model, verb, code).inc()
     # How long a client took to send nothing says nothing about the server.
     if code not in _NOT_ARRIVED:
@@ -72,7 +72,7 @@ class Measurements:
     self._examples.labels(model).observe(examples)
 
   def add_reload_failure(self, model: str) -> None:
-    """Counts a newer export that could not be loaded."""
+    """Counts a newer export that the server could not load."""
     self._reload_failures.labels(model).inc()
 
   def set_version(self, model: str, version: str) -> None:
@@ -84,7 +84,7 @@ class Measurements:
     """Returns (content, content type) of all measurements, in a format of Prometheus.
 
     Args:
-      accept: the header Accept of the request, which names the formats that the client takes.
+      accept: the header Accept of the request, with the client's formats.
     """
     from prometheus_client import exposition
 

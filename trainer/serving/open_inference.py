@@ -6,10 +6,10 @@
 
 "parameters" of a request may have a "signature_name", as TensorFlow Serving's requests do.
 
-In the protocol's binary extension, the bytes of tensors follow the JSON, in the order in which it
-names them. Such a tensor has "parameters": {"binary_data_size": N} in place of "data", and the
-header Inference-Header-Content-Length tells where the JSON ends. An output is binary where the
-request has "binary_data": true for it, or "binary_data_output": true for all.
+In the protocol's binary extension, the bytes of tensors follow the JSON, in the JSON's order. Such
+a tensor has "parameters": {"binary_data_size": N} instead of "data", and the header
+Inference-Header-Content-Length tells where the JSON ends. An output is binary where the request has
+"binary_data": true for it, or "binary_data_output": true for all.
 
 https://kserve.github.io/website/docs/concepts/architecture/data-plane/v2-protocol
 """
@@ -78,8 +78,8 @@ def metadata(name: str, versions: Sequence[LoadedModel], loaded: LoadedModel) ->
 
   Args:
     name: of the model.
-    versions: that are loaded.
-    loaded: the version that is described.
+    versions: the loaded ones.
+    loaded: the version to describe.
   """
   return {
     "name": name,
@@ -94,7 +94,7 @@ def _split(body, json_size):
   """Returns (the JSON, the bytes of tensors)."""
   if json_size is None:
     return body, memoryview(b"")
-  # A longer number is larger than every body, and Python refuses to convert some of them.
+  # A longer number is larger than every body, and Python refuses to convert very long numbers.
   is_number = json_size.isascii() and json_size.isdigit() and len(json_size) < 20
   if not is_number or int(json_size) > len(body):
     raise errors.InputError(

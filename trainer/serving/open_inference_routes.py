@@ -6,7 +6,7 @@
     GET  /v2                                            the server, and its extensions
     GET  /v2/health/live, /v2/health/ready              whether it lives, and whether it can predict
 
-NAME may be followed by /versions/N.
+/versions/N may follow NAME.
 """
 
 import functools
@@ -22,7 +22,7 @@ def add(app: Any, catalogue: Catalogue, limits: bodies.Limits) -> None:
   """Adds the paths to a FastAPI application, see `server.make_app`."""
   import fastapi
 
-  # FastAPI reads from these annotations what a path gives.
+  # FastAPI reads the parts of a path from these annotations.
   async def infer(request: fastapi.Request, name: str, version: str | None = None):
     read = functools.partial(
       open_inference.read_infer, model=name, json_size=request.headers.get(open_inference.JSON_SIZE)
@@ -41,7 +41,7 @@ def add(app: Any, catalogue: Catalogue, limits: bodies.Limits) -> None:
     app.add_api_route(path + "/infer", infer, methods=["POST"])
     app.add_api_route(path, metadata, methods=["GET"])
     app.add_api_route(path + "/ready", ready, methods=["GET"])
-  # The port is listened at only after all models are loaded.
+  # The server listens at the port only after it has loaded all models.
   app.add_api_route("/v2/health/live", lambda: {"live": True}, methods=["GET"])
   app.add_api_route("/v2/health/ready", lambda: {"ready": True}, methods=["GET"])
   app.add_api_route("/v2", open_inference.server_metadata, methods=["GET"])

@@ -1,4 +1,4 @@
-"""Tensors of the Open Inference Protocol: JSON, which has the values or is followed by their bytes.
+"""Tensors of the Open Inference Protocol: as JSON values, or as bytes behind the JSON.
 
 array, rest = read({"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]}, rest, specs)
 as_json, content = write("x", array, is_binary=True)
@@ -26,7 +26,7 @@ _NUMBERS = {
 _DATATYPES = {np.dtype(kind).name: name for name, kind in _NUMBERS.items()} | {"string": "BYTES"}
 # What a tensor of a request must have, see `json_form`.
 FORM = {"name": str, "shape": list[int], "datatype": str, ...: object}
-# Parameters of extensions that the server does not have, and that change what it would compute.
+# Parameters of missing extensions that would change the server's results.
 _REFUSED = ("classification", "sequence_id", "shared_memory_region")
 
 
@@ -50,7 +50,7 @@ def describe(specs: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def parameters_of(owner: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-  """Returns the parameters of a request or of a tensor, whose name is for messages.
+  """Returns the parameters of a request or of a tensor; its name is for messages.
 
   Raises:
     InputError: the parameters are no object, or ask for an extension that the server does not have.
@@ -78,7 +78,7 @@ def read(
 
   Returns:
     (values, the bytes of later tensors). Values are an array; or nested lists of texts and bytes,
-    or of numbers some of which are null.
+    or of numbers and nulls.
 
   Raises:
     InputError: the tensor has another datatype or size.
@@ -129,7 +129,7 @@ def _from_bytes(name, shape, datatype, content):
 
 
 def _elements(name, content):
-  """Returns an array of the elements, each of which follows its length in 4 bytes."""
+  """Returns an array of the elements; each follows its length in 4 bytes."""
   found, place = [], 0
   while place < len(content):
     end = place + 4 + int.from_bytes(content[place : place + 4], "little")

@@ -1,4 +1,4 @@
-"""The HTML page of a model, on which people try it with an image, a text or a row; and the list."""
+"""The HTML page to try a model with an image, a text or a row; and the list of models."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ _ABOUT = ("model", "global_step", "exported", "class_names", "metrics", "decodes
 
 
 def html(name: str) -> str:
-  """Returns the page for a model of this name. It asks the server what the model takes."""
+  """Returns the page for a model of this name. It asks the server for the model's inputs."""
   return html_page.render("serving/page.html", title=f"Octet: {name}", name=name)
 
 
@@ -21,7 +21,7 @@ def index(names: Sequence[str]) -> str:
 
 
 def about(loaded: LoadedModel) -> dict[str, Any]:
-  """Returns what the page shows of a model."""
+  """Returns the page's content about a model."""
   # The page can send one image, so the model must take an image and nothing else.
   takes_image = list(loaded.decoders) == list(loaded.inputs) and len(loaded.inputs) == 1
   has_bytes = FROM_BYTES in loaded.description["signatures"]

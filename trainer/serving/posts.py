@@ -15,18 +15,18 @@ async def answer(
   read: calls.Read,
   asked: tuple[str, str | None, str | None],
 ) -> Any:
-  """Returns the response to a request; also one that cannot be used has a response.
+  """Returns the response to a request, even to an unusable one.
 
   Args:
     request: of FastAPI.
     catalogue: the models.
     limits: of the body.
-    verb: what the request asks for, as the measurements name it.
+    verb: the kind of the request, by its name in the measurements.
     read: reads the body.
     asked: (name, version, label), see `Catalogue.find`.
 
   Raises:
-    NotFoundError: there is no such model. The measurements, which are by model, do not count that.
+    NotFoundError: there is no such model. The measurements are by model, and do not count it.
   """
   from fastapi import responses
 

@@ -33,14 +33,15 @@ def predict(
     batch_size: examples of a call.
     engine: see `outputs.engines`.
     precision: see `outputs.engines`.
-    keep_going: whether to return 0 although examples cannot be used.
+    keep_going: whether to return 0 although examples fail.
     clock: returns the time in seconds.
 
   Returns:
-    The exit status: 1 if an example cannot be used and keep_going is false, else 0.
+    The exit status: 1 if an example fails and keep_going is false, otherwise 0.
 
   Raises:
-    errors.OctetError: a setting cannot work, or there is no input. Nothing was written.
+    errors.OctetError: a setting cannot work, or there is no input. The function has written no
+    file.
   """
   if not export:
     raise errors.SettingError(

@@ -4,8 +4,8 @@
   python -m trainer.predict --export=out/cifar10/export --input=photos --output=found.csv
   find photos -name '*.png' | python -m trainer.predict --export=out/cifar10/export --input=-
 
-The exit status is 1 if an example cannot be used and --keep_going is not given, 2 if a flag is
-wrong, and else 0.
+The exit status is 1 if an example fails without --keep_going, 2 if a flag is wrong, and otherwise
+0.
 """
 
 from absl import flags
@@ -38,7 +38,7 @@ _KEEP_GOING = flags.DEFINE_bool(
 def main(argv: list[str]) -> int:
   """Predicts, and returns the exit status."""
   del argv
-  # Imports TensorFlow, which takes seconds: only after the flags were parsed.
+  # This imports TensorFlow and takes seconds: only after parsing the flags.
   from trainer.serving import predict
 
   return predict.predict(

@@ -1,4 +1,4 @@
-"""A model that is loaded once and predicts many times, also for several threads.
+"""A model that loads once and predicts many times, also for several threads.
 
 Example:
     predictor = Predictor("out/digits/export")                  # the newest export there
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def newest_export(path: str) -> str:
-  """Finds the SavedModel at a path, or the newest one below it whose name is a number.
+  """Finds the SavedModel at a path, or the newest one below it with a number as its name.
 
   Raises:
     InputError: there is none.
@@ -61,7 +61,7 @@ class Predictor:
 
   Raises:
     InputError: there is no export.
-    SettingError: the engine is not installed, or cannot run the export.
+    SettingError: the engine is missing, or cannot run the export.
   """
 
   def __init__(
@@ -88,7 +88,7 @@ class Predictor:
     """Makes a Predictor of a checkpoint of an Estimator.
 
     Args:
-      estimator: an Estimator that has called an input_fn, so that it knows the features.
+      estimator: an Estimator that has called an input_fn, and so knows the features.
       checkpoint_path: the checkpoint; None for the newest.
       **settings: see Predictor.
     """
@@ -107,11 +107,11 @@ class Predictor:
     """Predicts for a batch.
 
     Args:
-      features: name → array or list, whose first axis is the batch.
+      features: name → array or list; the first axis is the batch.
       signature: serving_default, or another one of the model (EstimatorSpec.export_outputs).
 
     Returns:
-      Output name → array, whose first axis is the batch.
+      Output name → array; the first axis is the batch.
 
     Raises:
       InputError: the features do not fit the model, or there is no such signature.
@@ -125,12 +125,12 @@ class Predictor:
     return self._loaded.decode(feature, encoded)
 
   def reload_if_newer(self) -> bool:
-    """Loads the newest export unless it is loaded; returns whether it was.
+    """Loads the newest export unless it has it; returns whether it did.
 
-    Calls under way end with the former model. Later calls get the new one.
+    Running calls end with the former model. Later calls get the new one.
 
     Raises:
-      InputError, SettingError, ExportError: the export cannot be used. The former one stays.
+      InputError, SettingError, ExportError: the export is unusable. The former one stays.
     """
     with self._loading:
       path = newest_export(self._source)

@@ -14,7 +14,7 @@ from trainer import errors
 
 
 def parse(text: str | None, column: Mapping[str, Any]) -> Any:
-  """Returns the value of a cell of CSV: a text, a number, or None for one that is missing.
+  """Returns the value of a cell of CSV: a text, a number, or None for a missing value.
 
   Raises:
     InputError: the column has numbers, and the cell has none; or the line has no such cell.
@@ -26,7 +26,7 @@ def parse(text: str | None, column: Mapping[str, Any]) -> Any:
   stripped = text.strip()
   if stripped in _missing_spellings():
     return None
-  # A training reads its tables by pyarrow, which makes 1 and 0 of these words.
+  # A training reads its tables by pyarrow, and pyarrow turns these words into 1 and 0.
   if stripped.lower() in ("true", "false"):
     return stripped.lower() == "true"
   try:
@@ -50,7 +50,7 @@ def served(columns: Mapping[str, Any], raw: Mapping[str, Mapping[str, Any]]) -> 
     raw: see `LoadedModel.raw`.
 
   Raises:
-    InputError: a value that is not optional is missing.
+    InputError: a required value is missing.
   """
   by_input = {column["input"]: name for name, column in raw.items()}
   found = {}

@@ -1,4 +1,4 @@
-"""Answers to requests that cannot be served: a status, and {"error": "one sentence"}.
+"""Answers to unusable requests: a status, and {"error": "one sentence"}.
 
 raise refusals.NotFoundError("There is no model 'cat' here.")
 return refusals.response(error)                     # of any exception
@@ -14,7 +14,7 @@ from trainer.serving import batching, request_ids
 
 
 class RefusedError(Exception):
-  """A request is refused.
+  """The server refuses a request.
 
   Attributes:
     status: HTTP status of the answer.
@@ -62,7 +62,7 @@ class EncodingError(RefusedError):
 class HungUpError(RefusedError):
   """The client closed the connection before its request had arrived.
 
-  Nobody reads the answer. The measurements and the access log have the status, as those of nginx.
+  Nobody reads the answer. The measurements and the access log have this status, as nginx's do.
   """
 
   status = 499
@@ -80,7 +80,7 @@ def response(error: Exception) -> Any:
 
   Args:
     error: a RefusedError, an exception of FastAPI, an OctetError (400), a BusyError (503), or any
-      other exception (500), whose traceback goes to the log with the request's id.
+      other exception (500); the traceback of the last goes to the log with the request's id.
   """
   from starlette import exceptions, responses
 

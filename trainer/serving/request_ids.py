@@ -16,7 +16,7 @@ def begin(given: str | None) -> str:
   """Sets and returns the id of the current task's request.
 
   Args:
-    given: the client's id, or None. An id that could break a line of the log is replaced.
+    given: the client's id, or None. The server replaces an id that could break a line of the log.
   """
   usable = given is not None and re.fullmatch(r"[\w.-]{1,64}", given, re.ASCII)
   identity = given if given is not None and usable else uuid.uuid4().hex[:12]

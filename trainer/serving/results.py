@@ -5,7 +5,7 @@
     predictions.csv      input,class,class_name,probabilities_0,...,error
     predictions.png      the first images with their classes, see `outputs.contact_sheet`
 
-Each example has an entry, in order, also an example that cannot be used.
+Each example has an entry, in order, even a failed one.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ _MOST_COLUMNS = 10_000
 
 
 def check_path(path: str, loaded: LoadedModel) -> None:
-  """Raises SettingError unless the ending is known and such a file can hold the model's outputs."""
+  """Raises SettingError for an unknown ending, and for a file that cannot hold the outputs."""
   ending = os.path.splitext(path)[1]
   if path != "-" and ending not in ENDINGS:
     raise errors.SettingError(
@@ -58,7 +58,7 @@ def writer(path: str, loaded: LoadedModel) -> Iterator[Add]:
   """Yields the function that adds a batch to a file. The file appears once it is complete.
 
   Raises:
-    OutputError: the file cannot be written.
+    OutputError: it cannot write the file.
   """
   if path == "-":
     yield functools.partial(_add_lines, sys.stdout)

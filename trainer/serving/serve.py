@@ -31,15 +31,15 @@ def serve(
   access_log: bool = False,
   **settings: Any,
 ) -> None:
-  """Serves until it is interrupted.
+  """Serves until an interrupt.
 
   Args:
     export_base: see `predictor.newest_export`; None with models.
     name: the model's, in the paths.
-    models: "NAME=DIR" each, in place of export_base and name.
+    models: "NAME=DIR" each, instead of export_base and name.
     version_labels: "NAME/LABEL=VERSION" each: versions to serve beside the newest ones.
     host: address to listen at.
-    port: 0 for any free port; the log says which.
+    port: 0 for any free port; the log names it.
     engine: see `outputs.engines`.
     precision: see `outputs.engines`.
     max_batch: see `service.Service`.
@@ -50,7 +50,8 @@ def serve(
     **settings: other settings of `service.Service`.
 
   Raises:
-    SettingError: a setting cannot work, the extra [serve] is missing, or the port is taken.
+    SettingError: a setting cannot work, the extra [serve] is missing, or another process has the
+      port.
     InputError: there is no export.
   """
   folders = _folders(export_base, name, models)
@@ -108,10 +109,10 @@ def _require_server():
 def _collect_garbage_seldom():
   """Spares requests the full garbage collections that many new connections bring about.
 
-  A full collection visits the 450,000 objects of the imports, which live to the end, and stops all
-  requests for 0.3 s (AMD EPYC). So this function freezes them. Models are loaded later, and are
-  collected once newer exports replace them. The objects of 2,000 connections take 0.1 s, and
-  Python's thresholds of 700 and 10 would visit them too often.
+  A full collection visits the 450,000 objects of the imports and stops all requests for 0.3 s (AMD
+  EPYC). These objects live to the end. So this function freezes them. Models load later, and the
+  collector frees them once newer exports replace them. The objects of 2,000 connections take 0.1 s,
+  and Python's thresholds of 700 and 10 would visit them too often.
   """
   gc.collect()
   gc.freeze()
@@ -134,7 +135,7 @@ def _folders(export_base, name, models):
 
 
 def _bind(host, port):
-  """Binds a socket. This comes before the models are loaded, so that a taken port fails at once."""
+  """Binds a socket. The models load later, so that a taken port fails at once."""
   try:
     family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listening = socket.socket(family, socket.SOCK_STREAM)

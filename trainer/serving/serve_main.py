@@ -62,9 +62,9 @@ _ACCESS_LOG = flags.DEFINE_bool(
 
 
 def main(argv: list[str]) -> None:
-  """Serves until it is interrupted."""
+  """Serves until an interrupt."""
   del argv
-  # Imports TensorFlow, which takes seconds: only after the flags were parsed.
+  # This imports TensorFlow and takes seconds: only after parsing the flags.
   from trainer.serving import serve
 
   serve.serve(

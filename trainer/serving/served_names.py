@@ -13,7 +13,7 @@ _NAME = r"[\w.-]+"
 
 
 def check_name(name: str, flag: str) -> None:
-  """Raises SettingError, which names the flag, unless a name can be part of a path."""
+  """Raises SettingError with the flag's name, unless a name can be part of a path."""
   if not re.fullmatch(_NAME, name):
     raise errors.SettingError(f"{flag}: expected letters, digits, dots and dashes.")
 

@@ -10,8 +10,8 @@
 
 With several models, `/` lists them, and /pages/NAME is the page of each.
 
-A request that cannot be used is answered with 4xx and {"error": "one sentence"}, see `refusals`.
-Each answer has an X-Request-Id, see `access`. FastAPI and uvicorn come with the extra [serve].
+An unusable request gets a status 4xx and {"error": "one sentence"}, see `refusals`. Each answer has
+an X-Request-Id, see `access`. FastAPI and uvicorn come with the extra [serve].
 """
 
 import asyncio
@@ -92,7 +92,7 @@ async def _refuse(request, error):
 
 
 def _lifespan(catalogue):
-  """Returns the context in which FastAPI runs an application: the models' threads run there."""
+  """Returns the context around an application of FastAPI: the models' threads run there."""
 
   @contextlib.asynccontextmanager
   async def lifespan(app):

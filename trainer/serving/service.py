@@ -17,7 +17,7 @@ from trainer.serving import batching, calls, predictor
 from trainer.serving.loaded_model import LoadedModel
 from trainer.serving.measurements import Measurements
 
-_LARGE = 1 << 16  # bytes; larger bodies are parsed in a thread, so that other requests go on
+_LARGE = 1 << 16  # Bytes; a thread parses larger bodies, so that other requests proceed.
 
 
 @dataclasses.dataclass(eq=False)
@@ -45,7 +45,7 @@ class Service:
     observe = functools.partial(self.measurements.add_batch, self.name)
     self._batcher = batching.Batcher(self.max_batch, self.batch_wait_secs, observe=observe)
     self._closing = threading.Event()
-    self._failed: str | None = None  # the last error of a reload, which is logged once
+    self._failed: str | None = None  # The last error of a reload, to log it once.
     self._reloader: threading.Thread | None = None
 
   def start(self) -> None:
@@ -64,11 +64,11 @@ class Service:
     self._batcher.close()
 
   def reload(self) -> None:
-    """Loads a newer export if there is one. A failure is logged and counted."""
+    """Loads a newer export if there is one. The service logs and counts a failure."""
     try:
       self.predictor.reload_if_newer()
       self._failed = None
-    # An export may be broken in any way. The server goes on with the former one.
+    # An export may be broken in any way. The server keeps the former one.
     except Exception as error:
       if str(error) != self._failed:
         self._failed = str(error)
@@ -81,8 +81,8 @@ class Service:
     Args:
       read: reads the body.
       body: of the request.
-      loaded: the version that answers. It may be a former one: the request may have begun before a
-        newer export took its place.
+      loaded: the version that answers. The version may be a former one: the request may have begun
+        before a newer export took its place.
 
     Raises:
       InputError: the model cannot use the request.

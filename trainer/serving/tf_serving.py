@@ -142,7 +142,7 @@ def _only(inputs):
 
 
 def _with_bytes(value):
-  """Returns a value with bytes in place of {"b64": ...}."""
+  """Returns a value with bytes instead of {"b64": ...}."""
   if isinstance(value, dict):
     encoded = value.get("b64")
     if set(value) != {"b64"} or not isinstance(encoded, str):

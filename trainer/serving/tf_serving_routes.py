@@ -6,7 +6,7 @@
     GET  /v1/models/NAME/metadata                       the signatures
     GET  /v1/models/NAME/about                          not in TensorFlow Serving, see `page.about`
 
-NAME may be followed by /versions/N or /labels/LABEL.
+/versions/N or /labels/LABEL may follow NAME.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ def add(app: Any, catalogue: Catalogue, limits: bodies.Limits) -> None:
   """Adds the paths to a FastAPI application, see `server.make_app`."""
   import fastapi
 
-  # FastAPI reads from these annotations what a path gives.
+  # FastAPI reads the parts of a path from these annotations.
   async def post(
     request: fastapi.Request,
     name: str,
