@@ -159,7 +159,7 @@ class Watch:
     """Handles a signal in the main thread, as Python calls it."""
     first = self._asked.setdefault(number, self._clock())
     if self._raises:
-      self._raises = False  # Once: a second error must not interrupt the code that cleans up now.
+      self._raises = False  # Once: a second signal must not interrupt the code that cleans up now.
       raise KeyboardInterrupt
     if (
       number == signal.SIGINT

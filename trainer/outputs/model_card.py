@@ -130,7 +130,7 @@ def _author_sections(texts):
   """Yields (heading, lines) of each text from the author, and of each missing text."""
   given = {heading.lower(): words for heading, words in texts.items()}
   for heading, wanted in _OF_AUTHOR.items():
-    yield heading, [given.pop(heading.lower(), f"*Not filled in. Say {wanted}.*")]
+    yield heading, [given.pop(heading.lower(), f"*Not filled in. Expected: {wanted}.*")]
   yield from ((heading, [words]) for heading, words in texts.items() if heading.lower() in given)
 
 

@@ -51,7 +51,7 @@ def test_what_is_not_known_is_said():
   text = model_card.text(described())
   assert section(text, "Metrics") == "The run did not evaluate this checkpoint."
   assert "without a record of their training" in section(text, "Training")
-  assert section(text, "Limits").startswith("*Not filled in. Say known failures")
+  assert section(text, "Limits").startswith("*Not filled in. Expected: known failures")
   plain = section(model_card.text(described(metrics={"loss": 0.5})), "Metrics")
   assert "| loss | 0.5 |" in plain
   assert "run.evaluation_report = @EvaluationReport()" in plain

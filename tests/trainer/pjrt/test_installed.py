@@ -27,7 +27,9 @@ def test_another_version_is_told(version):
   with pytest.raises(errors.VersionError) as caught:
     installed.require(version_of=lambda name: version)
   message = str(caught.value)
-  assert message.startswith(f"jax {version}; Octet runs programs with 0.8.1 to 0.10.2")
+  assert message.startswith(
+    f"This Python has jax {version}; Octet runs programs with 0.8.1 to 0.10.2"
+  )
   assert "[pjrt]" in message
 
 

@@ -79,11 +79,13 @@ def test_what_keeps_a_run_from_a_tpu_is_known_before_jax_starts(machine, package
   monkeypatch.setenv("JAX_PLATFORMS", "tpu,cpu")
   assert tpu.problem() == ""
   monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-  assert tpu.problem().startswith("restricts jax to cpu, without the TPU: set JAX_PLATFORMS=")
+  assert tpu.problem().startswith(
+    "The environment restricts jax to cpu, without the TPU: set JAX_PLATFORMS="
+  )
   packages()
-  assert tpu.problem().startswith("need libtpu; this Python has none")
+  assert tpu.problem().startswith("Programs for XLA devices need libtpu; this Python has none")
   packages(libtpu="0.0.42", jax="0.7.0")
-  assert tpu.problem().startswith("jax 0.7.0; Octet runs programs with 0.8.1")
+  assert tpu.problem().startswith("This Python has jax 0.7.0; Octet runs programs with 0.8.1")
   assert "[tpu]" in tpu.problem()
 
 
