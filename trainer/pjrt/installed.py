@@ -33,13 +33,13 @@ def require(
   for name in PACKAGES:
     if name not in found and (name != "libtpu" or platform == "tpu"):
       raise errors.VersionError(
-        f"Programs for XLA devices need {name}; this Python has none: {command(platform)}."
+        f"{name} is missing, and programs for XLA devices need it: {command(platform)}."
       )
   pair = {name: found[name] for name in ("jax", "jaxlib")}
   for name, number in pair.items():
     if not version.parse(OLDEST) <= version.parse(number) <= version.parse(NEWEST):
       raise errors.VersionError(
-        f"This Python has {name} {number}; Octet runs programs with {OLDEST} to {NEWEST}: "
+        f"{name} {number} does not fit: Octet runs programs with {OLDEST} to {NEWEST}: "
         f"{command(platform)}."
       )
   return pair

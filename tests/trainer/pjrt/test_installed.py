@@ -27,9 +27,7 @@ def test_another_version_is_told(version):
   with pytest.raises(errors.VersionError) as caught:
     installed.require(version_of=lambda name: version)
   message = str(caught.value)
-  assert message.startswith(
-    f"This Python has jax {version}; Octet runs programs with 0.8.1 to 0.10.2"
-  )
+  assert message.startswith(f"jax {version} does not fit: Octet runs programs with 0.8.1 to 0.10.2")
   assert "[pjrt]" in message
 
 
@@ -40,5 +38,5 @@ def test_no_jax_is_told():
   with pytest.raises(errors.VersionError) as caught:
     installed.require(version_of=absent)
   message = str(caught.value)
-  assert message.startswith("Programs for XLA devices need jax; this Python has none: pip ")
+  assert message.startswith("jax is missing, and programs for XLA devices need it: pip ")
   assert "[pjrt]" in message
