@@ -312,3 +312,51 @@ def test_bow_encoder_is_the_mean_of_words_without_padding():
 def test_a_session_that_is_given_to_keras_changes_nothing():
   tf.keras.backend.set_session(tf.Session(config=tf.ConfigProto(allow_soft_placement=True)))
   assert "Keras 3 has no session" in verdicts.of("keras.backend.get_session").advice
+
+
+@pytest.mark.parametrize("is_normalized", [True, False])
+def test_layer_norm_basic_lstm_cell(is_normalized):
+  random = np.random.RandomState(0)
+  x, c, h = random.randn(2, 3), random.randn(2, 4), random.randn(2, 4)
+  kernel = random.randn(7, 16).astype(np.float32)
+
+  def normalized(values):
+    if not is_normalized:
+      return values
+    centered = values - values.mean(1, keepdims=True)
+    return 0.5 * centered / np.sqrt(centered.var(1, keepdims=True)) + 0.1
+
+  def sigmoid(values):
+    return 1 / (1 + np.exp(-values))
+
+  i, j, f, o = map(normalized, np.split(np.concatenate([x, h], 1) @ kernel, 4, 1))
+  new_c = normalized(c * sigmoid(f + 0.3) + sigmoid(i) * np.tanh(j))
+  with tf.Graph().as_default(), tf.Session() as session:
+    cell = contrib.rnn.LayerNormBasicLSTMCell(
+      4, 0.3, layer_norm=is_normalized, norm_gain=0.5, norm_shift=0.1
+    )
+    state = cell.zero_state(2, tf.float32)
+    inputs = tf.constant(x, tf.float32)
+    output, state = cell(
+      inputs, type(state)(tf.constant(c, tf.float32), tf.constant(h, tf.float32))
+    )
+    session.run(tf.global_variables_initializer())
+    names = {variable.op.name: variable for variable in tf.global_variables()}
+    session.run(names["layer_norm_basic_lstm_cell/kernel"].assign(kernel))
+    if not is_normalized:  # its first values are random, as the kernel's
+      session.run(names["layer_norm_basic_lstm_cell/bias"].assign(np.zeros(16)))
+    found = session.run([output, state.c, state.h])
+  scopes = ("input", "transform", "forget", "output", "state") if is_normalized else ()
+  inner = {f"{scope}/{name}" for scope in scopes for name in ("gamma", "beta")} or {"bias"}
+  assert set(names) == {f"layer_norm_basic_lstm_cell/{one}" for one in inner | {"kernel"}}
+  new_h = np.tanh(new_c) * sigmoid(o)
+  for one, other in zip(found, [new_h, new_c, new_h], strict=True):
+    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_functions_of_contrib_nn():
+  values = tf.constant([[3.0, 1.0, 2.0], [6.0, 5.0, 4.0]])
+  np.testing.assert_array_equal(contrib.nn.nth_element(values, 1), [2, 5])
+  np.testing.assert_array_equal(contrib.nn.nth_element(values, 0, reverse=True), [3, 6])
+  wanted = np.minimum(2 * np.log1p(np.exp(values.numpy() / 2)), 5.0)
+  np.testing.assert_allclose(contrib.nn.scaled_softplus(values, 2.0, 5.0), wanted, rtol=1e-6)

@@ -156,9 +156,11 @@ MODULES = {
   "contrib.opt": Names(".contrib.opt"),
   "contrib.predictor": Names(".contrib.predictor"),
   "contrib.quantize": Names(),  # as contrib.cloud
+  "contrib.nn": Names(".contrib.nn"),
   "contrib.rnn": Names(
     ".layers.rnn_cell",
     ".layers.fused_rnn",
+    ".layers.normalized_rnn",
     ".layers.stacked_rnn",
     homes={f"{_TF1}.nn": "static_bidirectional_rnn static_rnn"},
   ),
