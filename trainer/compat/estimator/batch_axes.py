@@ -67,6 +67,7 @@ def as_rows(dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
 
   def is_transposed(leaf: Any) -> bool:
     shape = leaf.shape.as_list() if leaf.shape.rank else []
+    # Two axes of the batch's size are no evidence: then the first axis is the batch.
     return len(shape) > 1 and shape[0] not in (None, batch_size) and shape[-1] == batch_size
 
   return _converted(dataset, is_transposed, lambda leaf: Rows(_turned(leaf, 1)))
@@ -94,6 +95,7 @@ def as_given(structure: Any) -> Any:
     return _turned(structure.rows, -1)
   if isinstance(structure, Groups):
     batch, rows, *others = structure.rows.shape.as_list()
+    # Without a static batch, the reshape infers it.
     return tf.reshape(structure.rows, [batch * rows if batch else -1, *others])
   if isinstance(structure, dict):
     return {name: as_given(value) for name, value in structure.items()}

@@ -143,6 +143,8 @@ def call(input_fn: Callable, **arguments: Any) -> tf.data.Dataset:
   given = {name: value for name, value in arguments.items() if takes(input_fn, name)}
   try:
     with _handing_out(first_call=True):
+      # First call eagerly, because most input_fns return a dataset. If this one asks for tensors,
+      # call it again in a graph: eager tensors would be one batch, repeated for ever.
       result = _called(input_fn, given)
   except _TensorsWanted:
     return _of_tensors(input_fn, given)
@@ -171,6 +173,7 @@ def _called(input_fn: Callable, arguments: dict[str, Any]) -> Any:
         "from now on such sizes are tf.Dimension, as tf.disable_v2_behavior() makes them."
       )
       habits.keep_dimensions(True)
+      # Run it again from its start, with the new sizes.
       return input_fn(**arguments)
 
 
@@ -187,11 +190,15 @@ def _of_tensors(input_fn: Callable, arguments: dict[str, Any]) -> tf.data.Datase
   def build() -> list[tf.Tensor]:
     with _handing_out(first_call=False) as handout:
       result = _called(input_fn, arguments)
+    # An iterator without a next element belongs to another part of the program.
     asked = [iterator for iterator in handout.iterators if iterator.placeholders is not None]
     made.append((_pair(result), asked))
+    # A variant carries a dataset out of the graph, where from_variant opens it again.
     variants = [tf.data.experimental.to_variant(iterator.dataset) for iterator in asked]
     return variants + _tensors(_pair(result))
 
+  # wrap_function, not tf.function: it keeps TensorFlow 1's collections and variables, and prune
+  # cuts it into the datasets and the operations behind them.
   graph_function = v1.wrap_function(build, [])
   result, asked = made[0]
   count = len(asked)
@@ -246,6 +253,7 @@ def batch_size(dataset: tf.data.Dataset) -> int:
   Raises:
     InputError: the dataset has no batch, or its elements have no batch axis.
   """
+  # Shapes cost nothing; a first batch costs the start of the pipeline.
   for leaf in tf.nest.flatten(dataset.element_spec):
     if leaf.shape.rank and leaf.shape[0] is not None:
       return leaf.shape[0]

@@ -73,6 +73,7 @@ def adapt(
       raise errors.SettingError(
         f"model_fn {spec.name_of(model_fn)} does not take labels, but the input_fn returns labels."
       )
+    # Before the conversion: a transposed feature has its batch on the last axis again.
     batch = _batch(features)
     features, labels = (
       batch_axes.as_given(sparse_inputs.as_sparse(given)) for given in (features, labels)
@@ -87,6 +88,7 @@ def adapt(
       summary.model_fn_tags(),
       state.call(mode),
     ):
+      # A session ran only what a fetch needed. A native model_fn of Octet runs every assignment.
       fetched_operations.run_only_fetched()
       made = model_fn(**{name: given[name] for name in taken})
       # A session ran the initializers once, before the first step. Here they run in each step,
@@ -117,13 +119,19 @@ def _octet_spec(
   if mode == ModeKeys.TRAIN:
     hooks = [*(made.training_hooks or ()), *(made.training_chief_hooks or ())]
     if scaffold_fn is not None:
+      # First: the hooks of the program may read the variables in their first call.
       hooks.insert(0, scaffold_init.RunsDue(due))
     host_call, training_hooks = fetches.attach_to_host_call(
-      host_calls.keeping_variables(made.host_call), hooks, given_hooks, made
+      # The order matters: the host_call gets the hooks' tensors, so the spec needs the wrapped one.
+      host_calls.keeping_variables(made.host_call),
+      hooks,
+      given_hooks,
+      made,
     )
     _leave_out_scalars([made.train_op, made.loss, host_call and host_call[1]])
   predictions = made.predictions
   outputs = _outputs(made.export_outputs)
+  # TensorFlow exports a spec without predictions; Octet needs some to predict.
   if predictions is None and outputs and mode == ModeKeys.PREDICT:
     predictions = next(iter(outputs.values()))
   return trainer.EstimatorSpec(
@@ -172,6 +180,7 @@ def _batch(features: Any) -> Any:
 
 def _scalar(loss: Any) -> tf.Tensor:
   loss = tf.convert_to_tensor(loss)
+  # Programs return a loss of shape [1]; 2.15 accepted it too.
   return loss if loss.shape.rank == 0 else tf.reshape(loss, [])
 
 

@@ -51,6 +51,7 @@ def as_rows(dataset: tf.data.Dataset, to_width: bool, as_text: bool = False) -> 
   Raises:
     InputError: a width is unknown but needed.
   """
+  # A map over each element costs time in every step: only datasets with sparse tensors get one.
   if not any(_is_sparse(leaf) for leaf in tf.nest.flatten(dataset.element_spec)):
     return dataset
   if to_width and not as_text:
@@ -96,6 +97,7 @@ def rebatched(dataset: tf.data.Dataset, size: int, drop_remainder: bool) -> tf.d
   """Returns batches of another size, with SparseRows if the dataset has them."""
   if not _has_rows(dataset.element_spec):
     return dataset.rebatch(size, drop_remainder=drop_remainder)
+  # rebatch joins tensors of equal widths only; each batch here has the width of its longest row.
   return dataset.unbatch().padded_batch(
     size, padding_values=_padding(dataset.element_spec), drop_remainder=drop_remainder
   )
@@ -130,9 +132,11 @@ def _rows_of(leaf: Any, to_width: bool) -> Any:
   batch, longest = leaf.shape[0], leaf.shape[1] if to_width else None
 
   def padded(values: tf.Tensor, default: Any) -> tf.Tensor:
+    # Indices are sorted by rows, so their first column has the row of each value.
     ragged = tf.RaggedTensor.from_value_rowids(
       values, leaf.indices[:, 0], nrows=leaf.dense_shape[0], validate=False
     )
+    # to_tensor forgets the static shape that the cores need.
     rows = ragged.to_tensor(default, shape=[None, longest])
     rows.set_shape([batch, longest])
     return rows
@@ -162,6 +166,7 @@ def _sparse_of(rows: SparseRows) -> tf.SparseTensor:
   # Octet fills a core's batch with rows of zeros, in the width too.
   places = tf.where((rows.columns >= 0) & (rows.width > 0)[:, tf.newaxis])
   columns = tf.gather_nd(rows.columns, places)
+  # The width is a property of the set, not of a batch's longest row: each row carries it.
   shape = [tf.shape(rows.columns, tf.int64)[0], tf.reduce_max(rows.width)]
   return tf.SparseTensor(
     tf.stack([places[:, 0], columns], 1), tf.gather_nd(rows.values, places), tf.stack(shape)

@@ -103,10 +103,13 @@ class _Foreign(session_run.SessionRunHookAdapter):
     self._is_attached = True
     self.session.attach()
     self._global_step = step.global_step
+    # As TensorFlow: begin comes before the first before_run, and may add operations to the graph
+    # that before_run fetches.
     self.hook.begin()
     self._fetched = [
       (fetch, step.fetch(fetch, self.hook))
       for fetch in _leaves(self._asked_early())
+      # The loop knows the global step without a fetch.
       if not self._is_global_step(fetch)
     ]
 
@@ -125,12 +128,14 @@ class _Foreign(session_run.SessionRunHookAdapter):
 
   def batch(self, step: int, *values: Any) -> None:
     """Calls the hook after a batch of an evaluation."""
+    # An operation has no value: numpy_function passes values for tensors only.
     with_values = [fetched for _, fetched in self._fetched if fetched.tensor is not None]
     for fetched, value in zip(with_values, values, strict=True):
       fetched.give(value)
     self._tell(step, {})
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    # In an evaluation, metric_fn has called the hook for each batch already.
     if self._sees_batches:
       return False
     if self._every is not None and step < self._due:
@@ -148,11 +153,13 @@ class _Foreign(session_run.SessionRunHookAdapter):
       return True
 
   def _next_step(self, step: int) -> int:
+    # Octet asks before each loop, also between two calls: move on only once the step is reached.
     if step >= self._due:
       self._due = step + self._every
     return self._due
 
   def end(self, step: int, estimator: Any) -> None:
+    # The training ends between two calls: the hook still gets the last step.
     if self._not_told is not None:
       self._tell(step, self._not_told)
     with self._in_graph():
@@ -184,6 +191,8 @@ class _Foreign(session_run.SessionRunHookAdapter):
         "batch. Assign the values to a variable with run_context.session.run."[:500]
       )
     wanted = set(map(id, _leaves(self.fetches)))
+    # TensorFlow ran an operation only in the steps that fetched it. A traced step has it in every
+    # step: harmless for a read, wrong for an assignment.
     for fetch, fetched in self._fetched:
       if fetched.changes and id(fetch) not in wanted:
         raise errors.SettingError(
@@ -218,6 +227,7 @@ class _Foreign(session_run.SessionRunHookAdapter):
     for asked, fetched in self._fetched:
       if asked is fetch or (isinstance(fetch, str) and isinstance(asked, str) and asked == fetch):
         return fetched.value()
+    # A variable needs no fetch: its value exists between steps.
     if isinstance(fetch, tf.Variable):
       return fetch.numpy()
     if isinstance(fetch, str) and fetch.removesuffix(":0") in known:
