@@ -48,6 +48,7 @@ class MirroredStrategy:
     given = os.environ.get(DEVICE_VARIABLE)
     if given:
       return given
+    # Listing GPUs does not start them: virtual cores are still possible.
     found = len(tf.config.list_physical_devices("GPU"))
     count = min(found, self._wanted or found)
     if self._wanted and count != self._wanted:
@@ -72,6 +73,7 @@ class MirroredStrategy:
     return self._made
 
   def __getattr__(self, name: str) -> Any:
+    # copy and pickle ask for private names; those must not make TensorFlow's strategy.
     if name.startswith("_"):
       raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
     return getattr(self._tensorflow(), name)

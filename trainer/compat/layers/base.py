@@ -37,8 +37,9 @@ def stands_for(of_keras: type, layer: type) -> None:
 class Mixing(type):
   """Makes classes that derive from a layer of Keras and from Layer.
 
-  In Keras 2 both had one metaclass: `class Depthwise(tf.keras.layers.DepthwiseConv2D,
-  tf.layers.Layer)` had the variables of its first base in the scopes of its second base.
+  In Keras 2, tf.layers.Layer was itself a Keras layer: `class
+  Depthwise(tf.keras.layers.DepthwiseConv2D, tf.layers.Layer)` had the variables of its first base
+  in the scopes of its second base.
   """
 
   def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
@@ -87,6 +88,7 @@ class Layer(metaclass=Mixing):
     self.built = False
     self.input_spec: Any = None
     self._dtype = None if dtype is None else tf.as_dtype(dtype)
+    # 2.15 counts unnamed layers of tf.layers and Keras together: `dense`, `dense_1`.
     if name is None and _scope is None:
       keras_names.count(type(self).__name__)
     self._base_name = name or snake_case(type(self).__name__)
@@ -94,6 +96,7 @@ class Layer(metaclass=Mixing):
     self._reuse = _reuse
     self._scope: Any = None
     if _scope:
+      # Only entering a scope returns its VariableScope.
       with v1.variable_scope(_scope) as self._scope:
         pass
     self._weights: list[tf.Variable] = []
@@ -191,7 +194,9 @@ class Layer(metaclass=Mixing):
     self._enter_scope(scope)
     if self._dtype is None:
       self._dtype = tf.nest.flatten(inputs)[0].dtype
+    # A second call finds the variables of the first; None inherits from the scope around.
     reuse = True if self.built or self._reuse else v1.get_variable_scope().reuse or None
+    # Re-entering a variable scope would open a new name scope, `dense_1`, for the operations.
     with v1.variable_scope(self._scope, reuse=reuse, auxiliary_name_scope=False):
       with v1.name_scope(self._scope.original_name_scope):
         if not self.built:
@@ -206,6 +211,7 @@ class Layer(metaclass=Mixing):
   def _enter_scope(self, scope: Any) -> None:
     if self._scope is not None:
       return
+    # default_name makes the name unique, `dense_1`; reuse needs the exact name.
     opened = (
       v1.variable_scope(scope or self._base_name, reuse=True)
       if self._reuse
@@ -217,6 +223,7 @@ class Layer(metaclass=Mixing):
   def _regularize(self, outputs: Any) -> None:
     if self._activity_regularizer is not None:
       for output in tf.nest.flatten(outputs):
+        # Keras divides by the batch, so that the loss does not grow with it.
         batch = tf.cast(tf.shape(output)[0], output.dtype)
         self.add_loss(self._activity_regularizer(output) / batch)
 

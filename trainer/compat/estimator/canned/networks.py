@@ -31,6 +31,7 @@ def dnn_logit_fn_builder(
     found: dict[str, tf.Tensor] = {}
     with v1.variable_scope("dnn"):
       with v1.variable_scope("input_from_feature_columns"):
+        # TensorFlow's own columns make the variables, under 2.15's names.
         net = v1.feature_column.input_layer(features, list(feature_columns))
       for index, width in enumerate(hidden_units):
         net = functions.dense(net, width, activation, name=f"hiddenlayer_{index}")
@@ -38,7 +39,11 @@ def dnn_logit_fn_builder(
           net = functions.dropout(net, dropout, training=True)
         if batch_norm:
           net = functions.batch_normalization(
-            net, momentum=0.999, training=training, name=f"hiddenlayer_{index}/batchnorm_{index}"
+            # The scope and the momentum of 2.15.
+            net,
+            momentum=0.999,
+            training=training,
+            name=f"hiddenlayer_{index}/batchnorm_{index}",
           )
         found[f"hiddenlayer_{index}"] = net
       found["logits"] = functions.dense(net, units, name="logits")
@@ -60,6 +65,7 @@ def linear_logit_fn_builder(
       logits = v1.feature_column.linear_model(
         features, list(feature_columns), units=units, sparse_combiner=sparse_combiner
       )
+    # linear_model returns no variables: find them by their scope.
     variables = v1.global_variables("linear/")
     weights = [one for one in variables if not one.op.name.endswith("/bias_weights")]
     (bias,) = (one for one in variables if one.op.name.endswith("/bias_weights"))

@@ -96,6 +96,7 @@ class Head:
     features: dict[str, tf.Tensor],
     regularization_losses: Sequence[tf.Tensor] | None = None,
   ) -> dict[str, Any]:
+    # A mean over examples, weighted: independent of loss_reduction, so comparable between heads.
     """Returns a batch's eval_metric_ops."""
     labels, weights = self.column(labels), self._weights(features)
     found = {"average_loss": metrics.mean(self._losses(labels, logits), weights)}
@@ -199,15 +200,18 @@ def classification_outputs(
 def minimized(optimizer: Any, loss: tf.Tensor, variables: Any = None) -> Any:
   """Returns the train_op of an optimizer of tf.train or Keras; of all variables by default."""
   if hasattr(optimizer, "get_updates"):  # the test of 2.15's heads
+    # Slots of Keras 2's optimizers begin with `training`, outside of the model's scopes.
     with tf.name_scope(""), tf.name_scope("training"):
       given = v1.trainable_variables() if variables is None else variables
       return optimizer.get_updates(loss, given)[0]
   if isinstance(optimizer, keras.optimizers.Optimizer):
     return trainer.minimize(optimizer, loss, var_list=variables)
+  # Only optimizers of tf.train count the global step.
   return optimizer.minimize(loss, v1.train.get_global_step(), variables)
 
 
 def _as_column(tensor: Any) -> tf.Tensor:
+  # A head with one label may get it in a dict, under any key.
   if isinstance(tensor, dict):
     (tensor,) = tensor.values()
   tensor = tf.convert_to_tensor(tensor)

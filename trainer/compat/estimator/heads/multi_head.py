@@ -74,6 +74,7 @@ class MultiHead(Head):
       own = head.outputs(
         {key: value for (of, key), value in predictions.items() if of == head.name}
       )
+      # The first head serves by default, as in 2.15.
       found.setdefault("serving_default", own["serving_default"])
       found[head.name] = own.pop("serving_default")
       found |= {f"{head.name}/{key}": output for key, output in own.items()}
@@ -95,6 +96,7 @@ class MultiHead(Head):
       found[f"regularization_loss/{self.name}"] = total
     for head in self._heads:
       given = labels[head.name], logits[head.name], features
+      # Each head's own loss, besides the sum.
       found[f"loss/{head.name}"] = metrics.mean(head.loss(*given))
       found |= head.metrics(*given)
     return found
