@@ -37,9 +37,9 @@ def stands_for(of_keras: type, layer: type) -> None:
 class Mixing(type):
   """Makes classes that derive from a layer of Keras and from Layer.
 
-  In Keras 2, tf.layers.Layer was itself a Keras layer: `class
-  Depthwise(tf.keras.layers.DepthwiseConv2D, tf.layers.Layer)` had the variables of its first base
-  in the scopes of its second base.
+  In Keras 2, tf.layers.Layer was itself a Keras layer. A class with the bases
+  (tf.keras.layers.DepthwiseConv2D, tf.layers.Layer) had the variables of the first in the scopes of
+  the second.
   """
 
   def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:

@@ -38,12 +38,9 @@ def dnn_logit_fn_builder(
         if dropout is not None and training:
           net = functions.dropout(net, dropout, training=True)
         if batch_norm:
+          # The scope and the momentum of 2.15.
           net = functions.batch_normalization(
-            # The scope and the momentum of 2.15.
-            net,
-            momentum=0.999,
-            training=training,
-            name=f"hiddenlayer_{index}/batchnorm_{index}",
+            net, momentum=0.999, training=training, name=f"hiddenlayer_{index}/batchnorm_{index}"
           )
         found[f"hiddenlayer_{index}"] = net
       found["logits"] = functions.dense(net, units, name="logits")
