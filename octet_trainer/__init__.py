@@ -1,9 +1,9 @@
-"""Octet's second package: commands for programs whose own module is called `trainer`.
+"""Octet's second package: commands for programs with their own module `trainer`.
 
-Where Octet is installed, its models, input pipelines and gin files lie in here, too.
+An installed Octet has its models, input pipelines and gin files in here too.
 
-Python puts the folder of a program, or the working directory, in front of everything installed: a
-file trainer.py there hides Octet's package. `import_octet` finds Octet's by its place instead.
+Python searches a program's folder, or the working directory, before everything installed: a file
+trainer.py there hides Octet's package. `import_octet` finds Octet's package by its place instead.
 """
 
 import importlib.util
@@ -14,7 +14,7 @@ OCTET = pathlib.Path(__file__).resolve().parents[1] / "trainer"
 
 
 def import_octet() -> None:
-  """Imports Octet's package as `trainer`, whatever lies before it on the path."""
+  """Imports Octet's package as `trainer`, regardless of earlier folders on the path."""
   spec = importlib.util.spec_from_file_location(
     "trainer", OCTET / "__init__.py", submodule_search_locations=[str(OCTET)]
   )

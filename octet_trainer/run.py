@@ -1,15 +1,15 @@
-"""python -m octet_trainer.run PROGRAM [ARGS]: runs a program that has its own module `trainer`.
+"""python -m octet_trainer.run PROGRAM [ARGS]: runs a program with its own module `trainer`.
 
     python -m octet_trainer.run train.py --model_dir=out     # in place of: python train.py ...
     python -m octet_trainer.run -m trainer.task --epochs=1   # in place of: python -m trainer.task
 
-Python knows one module by a name. In such a program two are meant: `import trainer.compat.v1`
-is Octet's, `from trainer import model` the program's own. Here Octet's files get Octet's package,
-and all others get the program's, which has the name `octet_program.trainer` in sys.modules. What
+Python knows one module by a name, but such a program means two: `import trainer.compat.v1` is
+Octet's, `from trainer import model` the program's own. Here Octet's files get Octet's package. All
+other files get the program's package, under the name `octet_program.trainer` in sys.modules. What
 the program's package does not have, as `trainer.compat`, is Octet's for all.
 
-An import by a string, as `importlib.import_module("trainer.model")`, is not told apart: it finds
-Octet's.
+For an import by a string, as `importlib.import_module("trainer.model")`, the two look alike: it
+finds Octet's.
 """
 
 import builtins
@@ -25,12 +25,12 @@ from typing import Any
 import octet_trainer
 
 _NAME = "trainer"
-_HOME = "octet_program"  # the package in which the program's own one lies
+_HOME = "octet_program"  # the package around the program's own one
 _find = importlib.machinery.PathFinder.find_spec
 
 
 class _Importer:
-  """Python's `__import__`, which finds the program's own `trainer` for all files but Octet's."""
+  """Replaces Python's `__import__`: all files except Octet's find the program's own `trainer`."""
 
   def __init__(self, own: importlib.machinery.ModuleSpec) -> None:
     self._folders = own.submodule_search_locations
@@ -47,11 +47,11 @@ class _Importer:
     if level or not self.is_own(name) or _is_octets(globals or {}):
       return self._import(name, globals, locals, fromlist or (), level)
     found = self._import(f"{_HOME}.{name}", globals, locals, fromlist or ())
-    # `import trainer.model` binds the first name, which here is the second.
+    # `import trainer.model` binds the first name, here the second part.
     return found if fromlist else sys.modules[f"{_HOME}.{_NAME}"]
 
   def is_own(self, name: str) -> bool:
-    """Whether a module is the program's. Nothing is imported to know it."""
+    """Returns whether a module is the program's, without importing anything."""
     root, *inner = name.split(".")
     if root != _NAME or not inner:
       return root == _NAME
@@ -59,13 +59,13 @@ class _Importer:
 
 
 def _is_octets(importer: Mapping[str, Any]) -> bool:
-  """Whether a module, of which the globals are given, is Octet's."""
+  """Returns whether the module with these globals is Octet's."""
   name = importer.get("__package__") or importer.get("__name__") or ""
   return name.partition(".")[0] in (_NAME, octet_trainer.__name__)
 
 
 def _own(path: Sequence[str]) -> tuple[str, importlib.machinery.ModuleSpec] | None:
-  """The first folder of a path that has a `trainer` which is not Octet's, and its spec."""
+  """Returns the first folder of a path with another `trainer` than Octet's, and its spec."""
   for folder in path:
     spec = _find(_NAME, [folder or os.getcwd()])
     if spec is not None and str(octet_trainer.OCTET) not in map(
@@ -76,7 +76,7 @@ def _own(path: Sequence[str]) -> tuple[str, importlib.machinery.ModuleSpec] | No
 
 
 def prepare(folder: str) -> None:
-  """Makes imports find Octet, and a program's own modules in a folder; call it once a process."""
+  """Makes imports find Octet, and a program's own modules in a folder. Call it once a process."""
   octet_trainer.import_octet()
   sys.path[0] = folder
   found = _own(sys.path)
@@ -90,14 +90,14 @@ def prepare(folder: str) -> None:
 
 
 def name_of(module: str) -> str:
-  """The name in sys.modules of a module that the program calls so."""
+  """Returns the name in sys.modules for a program's name of a module."""
   importer = builtins.__import__
   is_own = isinstance(importer, _Importer) and importer.is_own(module)
   return f"{_HOME}.{module}" if is_own else module
 
 
 def main(argv: list[str]) -> None:
-  """Runs the program that the arguments name."""
+  """Runs the program of the arguments."""
   is_module = argv[1:2] == ["-m"]
   arguments = argv[2:] if is_module else argv[1:]
   if not arguments or arguments[0] in ("-h", "--help"):

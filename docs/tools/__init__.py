@@ -1,1 +1,1 @@
-"""What makes the documentation from the code: drawings, and pages of reference."""
+"""Tools that make documentation from the code: drawings, and pages of reference."""

@@ -1,9 +1,9 @@
-"""Holds docs/architecture.md against the tree, and counts what a redesign shall keep small.
+"""Compares docs/architecture.md with the tree, and counts the figures that must stay small.
 
     python -m docs.tools.architecture
 
 The table of docs/architecture.md names the rooms of trainer/ from the bottom to the top: a room
-imports from those before it. The gate runs the same checks, see tests/docs/test_architecture.py.
+imports only from earlier rooms. The gate runs the same checks, see tests/docs/test_architecture.py.
 """
 
 import ast
@@ -34,7 +34,7 @@ def rooms(page: str) -> list[str]:
 
 
 def arrows_back(order: list[str], graph: Mapping[str, set[str]]) -> list[str]:
-  """Returns the imports of rooms that stand later in the order, as "room → room"."""
+  """Returns the imports from rooms later in the order, as "room → room"."""
   place = {room: index for index, room in enumerate(order)}
   return [
     f"{room} → {other}"
@@ -47,7 +47,7 @@ def arrows_back(order: list[str], graph: Mapping[str, set[str]]) -> list[str]:
 def imports_of_modules(folder: pathlib.Path) -> dict[str, set[str]]:
   """Returns for each module of a package, by its dotted name, the modules that it imports.
 
-  A package's `__init__` does not count: it only shows what its modules have.
+  A package's `__init__` does not count: it only re-exports names of its modules.
   """
   paths = {
     ".".join(path.relative_to(folder.parent).with_suffix("").parts): path
@@ -82,7 +82,7 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def long_functions(paths: Iterable[pathlib.Path]) -> list[str]:
-  """Returns the functions that are longer than a screen, as "path: name, lines"."""
+  """Returns the functions longer than a screen, as "path: name, lines"."""
   found = []
   for path in sorted(paths):
     for node in ast.walk(ast.parse(path.read_text())):
@@ -98,7 +98,7 @@ def _lines(node: ast.stmt) -> int:
 
 
 def walks(page: str) -> dict[str, list[str]]:
-  """Returns for each walk of the page, by its first words, the files that it names in order."""
+  """Returns first words of each walk of the page → the files that it names, in order."""
   text = page.partition("walks\n")[2]
   found = {}
   for paragraph in text.split("\n\n"):
@@ -108,14 +108,14 @@ def walks(page: str) -> dict[str, list[str]]:
 
 
 def wrong_steps(walk: list[str], trainer: pathlib.Path = TRAINER) -> list[str]:
-  """Returns what a walk names that is not there, and what it names twice."""
+  """Returns a walk's names of missing files, and the names that it repeats."""
   missing = [f"{name} is not there" for name in walk if not (trainer / name).exists()]
   times = collections.Counter(walk)
   return missing + [f"{name} is named {count} times" for name, count in times.items() if count > 1]
 
 
 def main() -> int:
-  """Prints the figures; returns 1 if one is not as it shall be."""
+  """Prints the figures; returns 1 if one is wrong."""
   page = PAGE.read_text()
   graph = draw.imports_of_rooms(TRAINER)
   order = rooms(page)

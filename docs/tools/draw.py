@@ -2,7 +2,7 @@
 
     python -m docs.tools.draw
 
-rooms.svg is made from the imports of trainer/; a test says when it is out of date.
+The imports of trainer/ determine rooms.svg; a test fails if it is out of date.
 """
 
 import ast
@@ -19,7 +19,7 @@ Graph = Mapping[str, set[str]]
 
 
 def imports_of_rooms(folder: pathlib.Path) -> dict[str, set[str]]:
-  """Returns for each room, a package or a module of `trainer/`, those that it imports."""
+  """Returns room → rooms that it imports. A room is a package or a module of `trainer/`."""
   rooms: dict[str, set[str]] = {}
   for path in sorted(folder.rglob("*.py")):
     room = path.relative_to(folder).parts[0].removesuffix(".py")
@@ -40,7 +40,7 @@ def imported(source: str) -> Iterable[str]:
 
 
 def levels(graph: Graph) -> dict[str, int]:
-  """Returns how far each node is above those that import nothing, by the longest way."""
+  """Returns each node's height over the nodes without imports, by the longest way."""
   found: dict[str, int] = {}
 
   def level(node: str, above: tuple[str, ...]) -> int:
@@ -56,7 +56,7 @@ def levels(graph: Graph) -> dict[str, int]:
 
 
 def without_detours(graph: Graph) -> dict[str, set[str]]:
-  """Returns the graph without the edges that longer ways already tell of."""
+  """Returns the graph without edges that longer ways already contain."""
 
   def reached(node: str) -> set[str]:
     return graph[node].union(*(reached(other) for other in graph[node]))
@@ -69,7 +69,7 @@ def without_detours(graph: Graph) -> dict[str, set[str]]:
 
 
 def rooms() -> str:
-  """Returns the drawing of which room imports which."""
+  """Returns the drawing of the imports between rooms."""
   graph = imports_of_rooms(ROOT / "trainer")
   of = levels(graph)
   edges = without_detours(graph)

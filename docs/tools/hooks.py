@@ -1,6 +1,6 @@
-"""Adds the pages that are made from the code to what MkDocs builds, and reads the guides' marks.
+"""Adds pages made from the code to MkDocs' files, and translates the guides' marks.
 
-The marks of code blocks are those of `tests/docs/guide.py`.
+`tests/docs/guide.py` defines the marks of code blocks.
 """
 
 import json
@@ -18,12 +18,12 @@ from docs.tools import references  # noqa: E402  of this repository, whose root 
 
 _NOTEBOOKS = "notebooks"
 
-# Pages that are files of the repository's root.
+# Pages whose files are in the repository's root.
 _COPIES = {"index.md": "README.md", "changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
 
 
 def on_files(files: Files, config: Any) -> Files:
-  """Adds the references, the notebooks, and the pages that are files of the repository's root."""
+  """Adds the references, the notebooks, and the pages with files in the repository's root."""
   for page, source in _COPIES.items():
     text = (ROOT / source).read_text().replace("](docs/", "](")
     files.append(File.generated(config, page, content=text))
@@ -41,7 +41,7 @@ def notebook(path: pathlib.Path) -> str:
   """Returns a notebook as a page in Markdown, with a link to the file itself."""
   cells = json.loads(path.read_text())["cells"]
   shown = [_cell(cell["cell_type"], "".join(cell["source"])) for cell in cells]
-  # After the title, with which the first cell begins.
+  # After the title, the beginning of the first cell.
   title, _, rest = shown[0].partition("\n")
   link = f'The notebook itself: <a href="{path.name}" download>{path.name}</a>.'
   return "\n\n".join([title, link, rest, *shown[1:]])
@@ -56,7 +56,7 @@ def _page_of(name: str) -> str:
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
-  """Puts the drawings into the page, whose light or dark colours they have there."""
+  """Puts the drawings into the page: only there do they get its light or dark colours."""
 
   def drawing(match: re.Match[str]) -> str:
     return (ROOT / "docs" / "drawings" / match[1]).read_text()
@@ -73,14 +73,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 def _fence(match: re.Match[str]) -> str:
   language, mark = match.groups()
-  language = "python" if language == "gin" else language  # which it looks most like
+  language = "python" if language == "gin" else language  # the most similar language
   if mark == "run":
     return f"```{language}"
   return f'```{language} title="{"prints" if mark == "output" else mark}"'
 
 
 def _link_in(depth: int, files: Files) -> Any:
-  """Returns what makes of a link to a file of the repository one to its page, or its name."""
+  """Returns a function from a link to a file to a link to the file's page, or its name."""
 
   def link(match: re.Match[str]) -> str:
     picture, text, target, anchor = match.groups()

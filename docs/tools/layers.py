@@ -1,8 +1,8 @@
 """Places the nodes of a graph in layers: few of its edges cross, and none runs through a node.
 
-It is the method of Sugiyama, Tagawa and Toda (1981). An edge that passes layers gets a place in
-each of them. Layers are sorted by the means of their neighbours. Then each node moves to the mean
-of its neighbours, as far as those beside it leave room.
+The method is by Sugiyama, Tagawa and Toda (1981). An edge that passes layers gets a place in each
+of them. Each layer is sorted by the means of its nodes' neighbours. Then each node moves to the
+mean of its neighbours, as far as those beside it leave room.
 """
 
 import dataclasses
@@ -31,9 +31,9 @@ class Layout:
   """Where nodes and edges are, from left to right.
 
   Attributes:
-    x: node → the middle of it.
+    x: node → its middle.
     ways: (start, end) → the x of the edge in each layer from its start to its end.
-    width: of the whole.
+    width: the layout's width.
   """
 
   x: Mapping[str, float]
@@ -47,7 +47,7 @@ def place(
   """Returns the layout of a graph.
 
   Args:
-    edges: node → the nodes that its edges lead to, all of them in lower layers.
+    edges: node → the nodes at the ends of its edges, all in lower layers.
     layer: node → the number of its layer, from 0.
     widths: node → its width.
   """
@@ -95,11 +95,11 @@ def place(
 
 
 def _spread(row, wanted, sizes, x):
-  """Moves the nodes of a row as near as possible to where they are wanted, in their order."""
+  """Moves the nodes of a row as near as possible to their wanted places, in order."""
   offsets = [0.0]
   for first, second in itertools.pairwise(row):
     offsets.append(offsets[-1] + (sizes[first] + sizes[second]) / 2 + _GAP)
-  # Pool adjacent violators: the least squares under x[i + 1] >= x[i] + what lies between them.
+  # Pool adjacent violators: the least squares under x[i + 1] >= x[i] + the space between both.
   pools: list[list[float]] = []
   for node, offset in zip(row, offsets, strict=True):
     pools.append([wanted[node] - offset])

@@ -6,8 +6,8 @@
     python -m docs.tools.readability --comments      # comments per line of code, room by room
     python -m docs.tools.readability --tree=FOLDER   # the same for another checkout
 
-Regular expressions find the faults, so a share is an estimate. Two trees measured by the same
-expressions can be compared; a share alone proves little.
+Regular expressions find the faults, so a share is an estimate. Compare two trees by the same
+expressions; a share alone proves little.
 """
 
 import argparse
@@ -60,7 +60,7 @@ _CALLS = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Sentence:
-  """A sentence, and the file that has it."""
+  """A sentence, and its file."""
 
   text: str
   path: pathlib.Path
@@ -99,7 +99,7 @@ def docstrings(tree: ast.AST) -> Iterator[str]:
 
 
 def messages(tree: ast.AST) -> Iterator[str]:
-  """Yields what the code prints, logs and raises, and the help of its flags."""
+  """Yields the texts that the code prints, logs and raises, and the help of its flags."""
   for node in ast.walk(tree):
     if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
       yield from _texts(node.exc)
@@ -203,7 +203,7 @@ def comments_by_room(tree: pathlib.Path) -> str:
 
 
 def main() -> None:
-  """Prints what the flags ask for."""
+  """Runs the command."""
   parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
   parser.add_argument("--tree", type=pathlib.Path, default=draw.ROOT, help="the checkout to count")
   parser.add_argument("--sample", type=int, help="print so many sentences at random")

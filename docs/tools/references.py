@@ -2,8 +2,8 @@
 
     page = references.PAGES["reference/gin.md"]()
 
-Each function returns a page in Markdown. They import all of trainer, models and input_pipelines,
-and TensorFlow with them.
+Each function returns a page in Markdown. The functions import all of trainer, models and
+input_pipelines, and TensorFlow with them.
 """
 
 import importlib
@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def python() -> str:
-  """Returns the page of all public Python names, for mkdocstrings to fill."""
+  """Returns the page of all public Python names, for mkdocstrings to complete."""
   import trainer
   from trainer import testing
 
@@ -35,7 +35,7 @@ def python() -> str:
 
 
 def gin_names() -> str:
-  """Returns the page of all that a gin file may name without a flag."""
+  """Returns the page of all names that gin files may use without a flag."""
   found = configurables()
   own = [name for name in found if not name.startswith(("gin.", "keras.", "tf."))]
   lines = [
@@ -60,7 +60,7 @@ def gin_names() -> str:
 
 
 def configurables() -> dict[str, Any]:
-  """Returns gin's Configurable by complete selector, of all that Octet registers."""
+  """Returns complete selector → gin's Configurable, for all that Octet registers."""
   import input_pipelines
   import models
   import trainer
@@ -111,7 +111,7 @@ def _default(parameter: inspect.Parameter) -> str:
 
 
 def _meanings(wrapped: Any) -> dict[str, str]:
-  """Returns what the docstrings of a function, or of a class and its bases, say of parameters."""
+  """Returns parameter → meaning, from the docstrings of a function, or of a class and its bases."""
   found: dict[str, str] = {}
   for each in inspect.getmro(wrapped)[:-1] if inspect.isclass(wrapped) else (wrapped,):
     for text in (each.__doc__, getattr(vars(each).get("__init__"), "__doc__", None)):

@@ -6,8 +6,8 @@ from xml.sax import saxutils
 
 _LINE = 18  # pixels from a line of text to the next
 
-# A drawing is a picture on GitHub, which follows the reader's system, and a part of a page on the
-# site, which has a switch. There its rules are those of the whole page, so all are of `.drawing`.
+# On GitHub a drawing is a picture that follows the reader's system. On the site it is a part of a
+# page with a switch. There, its rules apply to the whole page, so all of them select `.drawing`.
 _LIGHT = (
   "--ink: #1f2933; --soft: #52606d; --paper: #ffffff; --box: #e8f0fe; --edge: #5b7bb4; "
   "--other: #fdf3e1; --other-edge: #c69749; --line: #7b8794"
@@ -51,12 +51,12 @@ class Box:
 
   @property
   def width(self) -> float:
-    """In pixels."""
+    """The width in pixels."""
     return max(self.least_width, 7.2 * max(map(len, self.lines)) + 22)
 
   @property
   def height(self) -> float:
-    """In pixels."""
+    """The height in pixels."""
     return _LINE * len(self.lines) + 12
 
   def svg(self) -> str:
@@ -78,12 +78,12 @@ def text(x: float, y: float, words: str, kind: str = "") -> str:
 
 
 def frame(x: float, y: float, width: float, height: float) -> str:
-  """Returns a dashed rectangle around what belongs together."""
+  """Returns a dashed rectangle around a group."""
   return f'<rect class="group" x="{x}" y="{y}" width="{width}" height="{height}"/>'
 
 
 def arrow(start: Box, end: Box) -> str:
-  """Returns an arrow from one box to another, by the sides that face each other."""
+  """Returns an arrow between two boxes, between the sides that face each other."""
   if abs(end.y - start.y) >= (start.height + end.height) / 2:
     down = 1 if end.y > start.y else -1
     x0, y0 = start.x, start.y + down * start.height / 2
@@ -100,7 +100,7 @@ def arrow(start: Box, end: Box) -> str:
 
 
 def way(start: Box, points: Sequence[tuple[float, float]]) -> str:
-  """Returns an arrow downwards through points, from the middle of a box to that of another."""
+  """Returns a downward arrow through points, from a box's middle to another's."""
   (x, y), *rest = points
   y += start.height / 2
   drawn = f"M{x:.0f} {y:.0f}"

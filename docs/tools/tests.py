@@ -1,9 +1,9 @@
-"""Lists modules without a test file of their name, and tests whose names are too long.
+"""Lists modules without a test file of their name, and tests with too long names.
 
     python -m docs.tools.tests
 
 Tests mirror the folders: the tests of trainer/loop/rollback.py belong in
-tests/trainer/loop/test_rollback.py. A name says what is tested and what is expected.
+tests/trainer/loop/test_rollback.py. A test's name has the subject and the expectation.
 """
 
 import ast
@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from docs.tools import draw
 
 MOST_CHARACTERS = 60
-# trainer/compat is tested against recordings of TensorFlow 2.15, by behavior and not by file.
+# The tests of trainer/compat compare with recordings of TensorFlow 2.15, by behavior instead of by
+# file.
 NOT_MIRRORED = ("trainer/compat/",)
 
 
 def modules_without_tests(root: pathlib.Path = draw.ROOT) -> list[str]:
-  """Returns the paths of modules below the root that no file of tests has the name of."""
+  """Returns the paths of modules below the root without a test file of their name."""
   there = {path.name for path in (root / "tests").rglob("test_*.py")}
   paths = [
     path.relative_to(root).as_posix()
@@ -30,7 +31,7 @@ def modules_without_tests(root: pathlib.Path = draw.ROOT) -> list[str]:
 
 
 def long_names(root: pathlib.Path = draw.ROOT) -> Iterator[str]:
-  """Yields "path::name" of each test whose name is longer than MOST_CHARACTERS."""
+  """Yields "path::name" of each test with a name longer than MOST_CHARACTERS."""
   for path in sorted((root / "tests").rglob("test_*.py")):
     for node in ast.walk(ast.parse(path.read_text())):
       is_test = isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
