@@ -19,14 +19,11 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
-from trainer import errors
 
-from . import in_memory, tabular
+from . import in_memory, sklearn_tables
 
 CLASS_NAMES = ("malignant", "benign")
 gin.constant("breast_cancer.CLASS_NAMES", CLASS_NAMES)
-SPLITS = ("train", "test")
-_EVERY = 5  # the first row of each so many is for the test
 
 
 @gin.configurable
@@ -52,35 +49,16 @@ def input_fn(
   dataset = in_memory.batches(
     features, labels, params["batch_size"], training=training, start=start
   )
-  encoder, table, _ = _tumours(split)
+  encoder, table, _ = sklearn_tables.load("breast_cancer", split, np.int32)
   return encoder.mark(dataset, table)
 
 
 @functools.cache  # each evaluation calls input_fn again
 def load(split: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
-  """Returns the features and labels of a split, one of SPLITS.
+  """Returns the features and labels of a split.
 
   Raises:
     SettingError: there is no such split.
   """
-  encoder, table, labels = _tumours(split)
+  encoder, table, labels = sklearn_tables.load("breast_cancer", split, np.int32)
   return encoder.features(table), labels
-
-
-@functools.cache
-def _tumours(split):
-  """Returns (encoder, table, labels) of a split."""
-  if split not in SPLITS:
-    raise errors.SettingError(
-      f"breast_cancer: there is no split {split!r}; expected one of {', '.join(SPLITS)} (gin: "
-      "breast_cancer.input_fn.split)."
-    )
-  from sklearn import datasets  # here, because the import takes a second
-
-  found = datasets.load_breast_cancer()
-  is_test = np.arange(len(found.target)) % _EVERY == 0
-  names = [str(name) for name in found.feature_names]
-  encoder = tabular.Encoder.fit(dict(zip(names, found.data[~is_test].T, strict=True)), names)
-  rows = is_test if split == "test" else ~is_test
-  table = dict(zip(names, found.data[rows].T, strict=True))
-  return encoder, table, found.target[rows].astype(np.int32)

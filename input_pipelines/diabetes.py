@@ -13,7 +13,6 @@ Source: B. Efron, T. Hastie, I. Johnstone and R. Tibshirani, "Least Angle Regres
 `sklearn.datasets.load_diabetes`.
 """
 
-import functools
 from typing import Any
 
 import gin
@@ -21,12 +20,8 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
-from trainer import errors
 
-from . import in_memory, tabular
-
-SPLITS = ("train", "test")
-_EVERY = 5  # the first row of each so many is for the test
+from . import in_memory, sklearn_tables, tabular
 
 
 @gin.configurable
@@ -63,24 +58,10 @@ def target_statistics() -> tabular.Statistics:
   return (float(labels.mean()),), (float(labels.std()),)
 
 
-@functools.cache  # each evaluation calls input_fn again
 def load(split: str) -> tuple[tabular.Encoder, tabular.Table, np.ndarray]:
-  """Returns the encoder of the training set, and the columns and labels of a split of SPLITS.
+  """Returns the encoder of the training set, and the columns and labels of a split.
 
   Raises:
     SettingError: there is no such split.
   """
-  if split not in SPLITS:
-    raise errors.SettingError(
-      f"diabetes: there is no split {split!r}; expected one of {', '.join(SPLITS)} (gin: "
-      "diabetes.input_fn.split)."
-    )
-  from sklearn import datasets  # here, because the import takes a second
-
-  found = datasets.load_diabetes(scaled=False)
-  is_test = np.arange(len(found.target)) % _EVERY == 0
-  names = [str(name) for name in found.feature_names]
-  encoder = tabular.Encoder.fit(dict(zip(names, found.data[~is_test].T, strict=True)), names)
-  rows = is_test if split == "test" else ~is_test
-  table = dict(zip(names, found.data[rows].T, strict=True))
-  return encoder, table, found.target[rows].astype(np.float32)
+  return sklearn_tables.load("diabetes", split, np.float32, scaled=False)

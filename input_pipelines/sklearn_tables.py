@@ -1,0 +1,48 @@
+"""The tables of scikit-learn. They have no splits: here every fifth row is for the test."""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from trainer import errors
+
+from . import tabular
+
+SPLITS = ("train", "test")
+_EVERY = 5  # the first row of each so many is for the test
+
+
+@functools.cache  # each evaluation calls the input_fn again
+def load(
+  name: str, split: str, dtype: type, **options: Any
+) -> tuple[tabular.Encoder, tabular.Table, np.ndarray]:
+  """Loads a split of a table.
+
+  Args:
+    name: of the table: `sklearn.datasets.load_NAME` returns it. Messages name the gin setting
+      `NAME.input_fn.split`.
+    split: one of SPLITS.
+    dtype: of the labels.
+    **options: arguments of scikit-learn's function.
+
+  Returns:
+    The encoder of the training rows, and the columns and labels of the split.
+
+  Raises:
+    SettingError: there is no such split.
+  """
+  if split not in SPLITS:
+    raise errors.SettingError(
+      f"{name}: there is no split {split!r}; expected one of {', '.join(SPLITS)} (gin: "
+      f"{name}.input_fn.split)."
+    )
+  from sklearn import datasets  # here, because the import takes a second
+
+  found = getattr(datasets, f"load_{name}")(**options)
+  is_test = np.arange(len(found.target)) % _EVERY == 0
+  names = [str(column) for column in found.feature_names]
+  encoder = tabular.Encoder.fit(dict(zip(names, found.data[~is_test].T, strict=True)), names)
+  rows = is_test if split == "test" else ~is_test
+  table = dict(zip(names, found.data[rows].T, strict=True))
+  return encoder, table, found.target[rows].astype(dtype)
