@@ -80,7 +80,7 @@ def test_what_is_no_duration(duration):
     (
       "5 %",
       dict(batch_size=8, train_steps="2 epochs"),
-      "run.train_steps is '2 epochs', and the examples of an epoch",
+      "run.train_steps is '2 epochs', and Octet does not know the examples of an epoch",
     ),
   ],
 )
