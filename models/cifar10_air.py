@@ -60,7 +60,7 @@ def model_fn(
       layer's bias.
     bias_decay: the same for the biases of batch norm.
     views: of each image in evaluation, prediction and exports, see `averaged_views`.
-    sample_weight: float32 [b], weights of the examples; the framework gives them where there are
+    sample_weight: float32 [b], weights of the examples; the framework passes them if there are
       any.
 
   Raises:

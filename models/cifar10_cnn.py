@@ -51,7 +51,7 @@ def model_fn(
     label_smoothing: see `classification.spec`.
     task: the task: classification.spec, multi_label.spec or regression.spec.
     views: of each image in evaluation, prediction and exports, see `averaged_views`.
-    sample_weight: float32 [b], weights of the examples; the framework gives them where there are
+    sample_weight: float32 [b], weights of the examples; the framework passes them if there are
       any.
   """
   del params

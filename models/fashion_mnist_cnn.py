@@ -53,7 +53,7 @@ def model_fn(
     optimizer: makes the optimizer, such as its class. Adam's default learning rate is 0.001.
     label_smoothing: see `classification.spec`.
     views: of each image in evaluation, prediction and exports, see `averaged_views`.
-    sample_weight: float32 [b], weights of the examples; the framework gives them where there are
+    sample_weight: float32 [b], weights of the examples; the framework passes them if there are
       any.
   """
   del params

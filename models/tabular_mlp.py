@@ -50,7 +50,7 @@ def model_fn(
     optimizer: makes a Keras optimizer.
     label_smoothing: share of each label to spread evenly over the classes.
     task: the task: classification.spec, multi_label.spec or regression.spec.
-    sample_weight: float32 [b], weights of the examples; the framework gives them where there are
+    sample_weight: float32 [b], weights of the examples; the framework passes them if there are
       any.
 
   Returns:

@@ -60,7 +60,7 @@ def model_fn(
     dropout: share of values dropped after the embedding and after each part.
     optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
-    sample_weight: float32 [b], weights of the examples; the framework gives them where there are
+    sample_weight: float32 [b], weights of the examples; the framework passes them if there are
       any.
 
   Raises:

@@ -51,8 +51,8 @@ def model_fn(
     norm_momentum: of batch norm's moving averages.
     optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
-    sample_weight: float32 [b] or [b, h, w], weights of the examples or pixels; the framework gives
-      them where there are any.
+    sample_weight: float32 [b] or [b, h, w], weights of the examples or pixels; the framework passes
+      them if there are any.
 
   Returns:
     The EstimatorSpec of `classification.spec`, for each pixel, without the prediction "logits". One

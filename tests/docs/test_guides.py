@@ -126,6 +126,13 @@ def test_links_lead_to_files(path):
   assert not missing
 
 
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+def test_prose_keeps_to_150_columns(path):
+  """Tables and code have lines of their own length."""
+  text = re.sub(r"^ *```.*?^ *```$", "", path.read_text(), flags=re.M | re.S)
+  assert [line for line in text.splitlines() if len(line) > 150 and line[0] not in "|#<"] == []
+
+
 def anchors(path):
   """The anchors that GitHub and the site give to the headings of a page."""
   titles = re.findall(

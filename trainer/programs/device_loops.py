@@ -121,7 +121,7 @@ class DeviceLoops:
     key = tf.data.IteratorSpec(element_spec), *key
     if key not in self._traces:
       traced = trace()
-      # TensorFlow's kernels of some operations of XLA devices kill the process.
+      # TensorFlow's own kernels for some operations of XLA devices kill the process.
       if self.program.store.on_xla is None:
         tpu_only.check(traced.function, self.program.calls.model_name)
       self._traces[key] = traced
