@@ -1,4 +1,4 @@
-"""The programs of a device: which there are, how they are traced, and how they are lowered.
+"""The programs of a device: their plans, their traces, and their lowering.
 
 `step` is one step of each kind; it calls the model_fn through `model_calls`. `train_loop`,
 `eval_loop` and `predict_loop` run many steps in one call of the device. `multi_step` runs many

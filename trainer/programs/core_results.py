@@ -63,7 +63,7 @@ class CoreResults:
 
     Raises:
       SpecError: a tensor's shape is unknown at the trace of the group.
-      TooLarge: a program of so many groups would exceed the limit. Nothing was made.
+      TooLarge: a program of so many groups would exceed the limit. The trace had no effect.
     """
     leaves = [self._checked(leaf) for leaf in tf.nest.flatten(results)]
     self.bytes_of_group = sum(leaf.shape.num_elements() * leaf.dtype.size for leaf in leaves)

@@ -38,7 +38,7 @@ class CoreTotals:
     Args:
       step: int64 scalar, the number of the step; the first step of a training is 1.
       loss: float32 scalar, this replica's loss.
-      host_tensors: nest of the tensors of the host_call; the newest step's are kept.
+      host_tensors: nest of the tensors of the host_call; keeps the newest step's.
 
     Raises:
       SpecError: a tensor's shape is unknown at the trace of the step.

@@ -108,7 +108,7 @@ class DeviceLoops:
       return self._once(trace_loop, group_spec, kind, name)
 
     def trace(plan):
-      # It counts the metrics after its groups, so the name of the evaluation does not matter.
+      # The metrics are counted after the groups, so the name of the evaluation does not matter.
       make = lambda: xla_groups.GroupProgram(self.program, plan)
       return self._once(make, group_spec, kind, plan.length)
 

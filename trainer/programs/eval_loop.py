@@ -30,7 +30,7 @@ class TracedEvaluation:
   def run(self, iterator: tf.data.Iterator, group: tuple, steps: int) -> dict[str, Any]:
     """Evaluates whole batches.
 
-    Starts with `group` and stops before a group that is empty or has a partial batch.
+    Starts with `group` and stops before an empty group or one with a partial batch.
 
     Args:
       iterator: over the groups after `group`, see `trainer.inputs.groups`.
@@ -90,7 +90,8 @@ class EvalLoop:
     """Adds the loop to the function in trace; returns (results, TracedStep)."""
     found = []
 
-    # Count a replica's batch as whole if it is full or empty: empty batches are left out below.
+    # Count a replica's batch as whole if it is full or empty: the code below leaves out empty
+    # batches.
     def is_whole(rows, size):
       return tf.reduce_any(rows > 0) & tf.reduce_all(tf.equal(rows, 0) | tf.equal(rows, size))
 
@@ -115,9 +116,9 @@ class EvalLoop:
     return dict(loss_sum=loss_sum, rows=seen, steps=done, group=group, metrics=metrics), traced
 
   def evaluate_partial(self, element: Any, name: str) -> dict[str, Any]:
-    """Evaluates one batch that is smaller than the others.
+    """Evaluates one batch smaller than the others.
 
-    Every replica computes the whole batch. Only replica 0's result is used, so the loss is exact
+    Every replica computes the whole batch. Octet uses only replica 0's result, so the loss is exact
     for any batch size.
 
     Args:

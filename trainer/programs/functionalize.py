@@ -6,8 +6,8 @@
 TensorFlow can lower a function for a TPU without a TPU only if the function has no variables. This
 module repeats the operations of the traced graph in the order of the program: a read becomes the
 current value, an assignment becomes the next value. Loops carry the values that they assign,
-branches return them, and called functions are inlined. `variable_operations` knows what each
-operation does to a variable. A stateful random operation counts the draws of a step, as if the
+branches return them, and calls become their functions' operations. `variable_operations` knows what
+each operation does to a variable. A stateful random operation counts the draws of a step, as if the
 count were a variable that each step sets to 0: `random_operations.drawn`.
 """
 
@@ -42,7 +42,7 @@ _DRAWS = -1
 
 
 class ImpureError(errors.OctetError, RuntimeError):
-  """A function cannot be made pure.
+  """Octet cannot make a function pure.
 
   Attributes:
     operation: the operation that prevents it.
@@ -108,7 +108,7 @@ class Functionalized:
     self.assigned = sorted(_assigned(self._graph, captured) - {_DRAWS})
 
   def call(self, values: Sequence[tf.Tensor], arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Computes what the traced function computes. Call it while a tf.function is traced.
+    """Computes what the traced function computes. Call it during the trace of a tf.function.
 
     Args:
       values: the values of the variables.
@@ -169,8 +169,8 @@ class Functionalized:
       return self._go_through(graph, inputs, state, f"{prefix}{operation.name}/")
     if operation.type in random_operations.STATEFUL:
       return self._draw(operation, inputs, state, prefix)
-    # From here on, an operation without a handle cannot change a variable: it is copied, unless
-    # another resource, which no argument can replace, is among its inputs.
+    # From here on, an operation without a handle cannot change a variable: copy it, unless it has
+    # another resource as an input, which no argument can replace.
     if not any(isinstance(value, _Handle) for value in inputs):
       if any(tensor.dtype == tf.resource for tensor in operation.inputs):
         raise ImpureError(
@@ -250,7 +250,7 @@ class Functionalized:
     if _assigned(condition, inputs):
       raise ImpureError(operation, "assigns a variable or draws a number in its condition.")
     assigned = sorted(_assigned(body, inputs))
-    # Values that a loop does not change stay outside of it: XLA then sees which are constants.
+    # A value that the loop does not change stays outside of it: XLA then sees constants.
     carried = [
       index
       for index, value in enumerate(inputs)
@@ -359,8 +359,8 @@ def _assigned(graph: tf.Graph, given: Sequence[Any]) -> set[int]:
 def _in_order(graph: tf.Graph) -> Iterator[tf.Operation]:
   """Yields the operations that a function runs, in the order of the program.
 
-  The order of creation, with one exception: a loop's gradient adds inputs to the loop, and their
-  operations are created after it.
+  The order of creation, with one exception: a loop's gradient adds inputs to the loop, and creates
+  their operations after it.
   """
   needed = _before([*(tensor.op for tensor in graph.outputs), *graph.control_outputs])
   done: set[str] = set()

@@ -1,8 +1,8 @@
-"""The digest of a traced program: programs with the same digest are lowered to the same code.
+"""The digest of a traced program: programs with the same digest lower to the same code.
 
-A compiled form of a program is found by this digest, without lowering the program. TensorFlow
-numbers functions in the order in which a process makes them, and writes these numbers into names of
-operations too. The digest therefore ignores names and identifies an operation by its place.
+This digest finds the compiled form of a program without lowering the program. TensorFlow numbers
+functions in a process's order, and writes these numbers into names of operations too. The digest
+therefore ignores names and identifies an operation by its place.
 """
 
 import functools

@@ -17,7 +17,7 @@ class HostMetrics:
   A metric_fn makes new metrics at each call, as a model_fn makes new layers. So a VariableStore
   keeps their variables, as it does for a model_fn.
 
-  `update` is called while a tf.function is traced; `reset` is called outside.
+  Call `update` during the trace of a tf.function, and `reset` outside.
 
   Args:
     model: the store of the model, whose variables a metric_fn may read; None if there is no model.
@@ -38,11 +38,11 @@ class HostMetrics:
 
     Args:
       metric_fn: as in EstimatorSpec.eval_metrics; None if there are no metrics.
-      tensors: the arguments of metric_fn; a dict is passed as keywords.
+      tensors: the arguments of metric_fn; a dict becomes keywords.
 
     Returns:
-      Name → function that returns the metric's value over all batches since `reset`. It may be
-      called after the loop in whose body `update` was called, see `read`.
+      Name → function that returns the metric's value over all batches since `reset`. The function
+      also works after the loop around the call of `update`, see `read`.
 
     Raises:
       ModelFnError: metric_fn raised an exception.
@@ -63,8 +63,8 @@ class HostMetrics:
   def _readable(self, name, metric):
     """Returns a function that reads the metric after the loop over the batches.
 
-    The loop's body is a separate graph: its tensors cannot be used after the loop, only variables
-    can.
+    The loop's body is a separate graph: after the loop, its tensors are out of reach, but variables
+    are not.
     """
     if isinstance(metric, keras.metrics.Metric):
       return metric.result
@@ -112,7 +112,7 @@ def _value_after_update(value, update_op):
   """Returns the value of a tf.compat.v1.metrics pair after its update.
 
   The update op usually returns it. If it returns something else, such as the confusion matrix of
-  mean_iou, the value is read after the update.
+  mean_iou, this reads the value after the update.
   """
   if (
     isinstance(update_op, tf.Operation)

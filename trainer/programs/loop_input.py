@@ -70,7 +70,7 @@ class LoopInput:
     if self.iterator is None or (self.kind, self.start) != (kind, start):
       return None
     taken = dataclasses.replace(self)
-    self.dataset = self.iterator = None  # which hold threads and memory for as long as they live
+    self.dataset = self.iterator = None  # both hold threads and memory
     return taken
 
 
@@ -99,7 +99,7 @@ class LoopInputs:
 
     Args:
       kind: the kind.
-      source: the input_fn; or a LoopInput, which is used if it fits.
+      source: the input_fn; or a LoopInput, used if it fits.
       name: the evaluation's name.
       start: the first example, in training.
 

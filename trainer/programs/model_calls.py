@@ -85,7 +85,7 @@ class ModelCalls:
     batch = elements.static_batch_size(features)
     _check(result, kind, batch, f"model_fn {self.model_name}, mode {mode!r}")
     suspect_shapes.warn(tf.compat.v1.get_default_graph(), batch, self.model_name)
-    # Only the first spec of a kind counts: its scaffold_fn may have been called already.
+    # Only the first spec of a kind counts: Octet may have called its scaffold_fn already.
     if kind not in self._scaffold_fns:
       self._scaffold_fns[kind] = scaffolds.scaffold_fn_of(result, self.model_name)
     return result

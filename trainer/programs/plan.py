@@ -28,7 +28,7 @@ _ALL = frozenset(Kind)
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-  """The properties of a device that decide its programs. The defaults are those of XLA devices.
+  """The properties of a device that decide its programs. The defaults are XLA devices'.
 
   Attributes:
     replicas: the batches that a program takes per step: one per replica of this process. (In
@@ -95,13 +95,13 @@ class Plan:
     return stacks.bytes_of_step(self.element_spec)
 
   def of_length(self, length: int) -> "Plan":
-    """Returns the same plan with another number of steps; one step is not stacked."""
+    """Returns the same plan with another number of steps; one step needs no stack."""
     return dataclasses.replace(self, length=max(length, 1), is_stacked=length > 1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Planner:
-  """Decides which programs there are.
+  """Decides how many steps, or groups, a program has.
 
   Attributes:
     config: the RunConfig.

@@ -1,7 +1,7 @@
 """Operations that a functionalized program computes differently from TensorFlow's lowering.
 
-TensorFlow lowers some operations for a CPU in a way that is slow on a TPU, or not at all. The rules
-here use operations that every XLA device computes well, so a program lowered anywhere is the
+TensorFlow lowers some operations for a CPU into forms that are slow on a TPU, or not at all. The
+rules here use operations that every XLA device computes well, so a program lowered anywhere is the
 program of a TPU.
 """
 
@@ -16,7 +16,7 @@ from trainer.programs import random_operations, resize_operations
 def _where_of_a_constant(
   operation: tf.Operation, inputs: Sequence[tf.Tensor]
 ) -> Sequence[tf.Tensor] | None:
-  """A rule: the indexes of a constant's true elements, whose number is fixed."""
+  """A rule: the indexes of a constant's true elements. Their number is fixed."""
   del operation
   (condition,) = map(tf.get_static_value, inputs)
   return None if condition is None else [tf.constant(np.argwhere(condition), tf.int64)]

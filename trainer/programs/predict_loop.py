@@ -50,10 +50,10 @@ class TracedPrediction:
   ) -> Iterator[tuple[Any, Any]]:
     """Predicts for the groups of an iterator.
 
-    If the number of groups is known, one call predicts several groups. With one group per call,
+    If Octet knows the number of groups, one call predicts several groups. With one group per call,
     Python's overhead would take longer than a light step; in a heavy step one core would wait for
-    the other at its end. If the number is not known, the input may be slow, and each group's
-    predictions come as soon as possible.
+    the other at its end. Otherwise the input may be slow, and each group's predictions come as soon
+    as possible.
 
     Args:
       iterator: over groups, see `trainer.inputs.groups`.

@@ -176,8 +176,8 @@ def _computed(compute, operation, state, given):
 def _is_decided_by_a_byte(number):
   """Returns whether 8 bits of a traced uniform number in [0, 1) suffice.
 
-  They do if its only use is a comparison with a constant that is a multiple of 1 / 256, such as a
-  rate of 0.25.
+  They do if the only use is a comparison with a constant multiple of 1 / 256, such as a rate of
+  0.25.
   """
   scale, offset = 1.0, 0.0
   while number.dtype == tf.float32 and len(number.consumers()) == 1:

@@ -5,8 +5,8 @@ weights are constants of the program. TensorFlow lowers resizes for a CPU as gat
 which take a TPU many times the memory and the time of two products; it does not lower the gradient
 of nearest neighbour, nor the other methods at all.
 
-A product adds each pixel with a weight of 0 to the other pixels of its row and column: one pixel
-that is not finite makes all of them NaN.
+A product adds each pixel with a weight of 0 to the other pixels of its row and column: one infinite
+or NaN pixel makes all of them NaN.
 """
 
 from collections.abc import Callable, Sequence

@@ -107,7 +107,7 @@ class Program:
     self.store = variable_store.VariableStore(
       strategy, precision, config.tf_random_seed, uses_cpu_kernels, xla_devices, config.compiled
     )
-    # The store does not create the global step: it exists before any model_fn is called.
+    # The store does not create the global step: it exists before the first call of a model_fn.
     with strategy.scope():
       self.global_step = tf.Variable(
         0,
@@ -144,7 +144,7 @@ class Program:
       *self._of_each_replica(batches),
       kind=kind,
     )
-    # Scalars are stacked, all other tensors are concatenated.
+    # Stack scalars; concatenate all other tensors.
     results = tf.nest.map_structure(
       lambda *values: (tf.concat if values[0].shape.rank else tf.stack)(values, 0),
       *self._per_replica(results),
@@ -217,7 +217,7 @@ class Program:
 
   def _warn_of_no_training(self, traced):
     made = traced.specification
-    if not made.training_hooks:  # which may train by themselves, as a GAN's in turns
+    if not made.training_hooks:  # hooks may train by themselves, as a GAN's in turns
       unchanged_variables.warn_if_unchanged(self.store, made.train_op, self.calls.model_name)
 
   def _step_on_replica(self, kind, traced, *element):

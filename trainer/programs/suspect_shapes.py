@@ -1,6 +1,6 @@
 """Warns of differences that broadcast: [batch, 1] - [batch] is [batch, batch].
 
-Such a loss is a number like any other, and trains the model towards the mean of the labels.
+Such a loss looks like any other number, and trains the model towards the mean of the labels.
 """
 
 import tensorflow as tf
@@ -18,7 +18,7 @@ def warn(graph: tf.Graph, batch: int | None, model_name: str) -> None:
   Args:
     graph: the graph of the model_fn's trace.
     batch: the examples of a core; None if unknown, for no warning. Differences of other sizes are
-      intended, such as those between places in a text.
+      intentional, such as those between places in a text.
     model_name: the model_fn's name.
   """
   for operation in graph.get_operations():

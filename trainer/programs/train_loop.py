@@ -147,9 +147,9 @@ class TrainLoop:
   def _step(self, start, found, batches, state, asked_at):
     """Adds a step to the loop's body; returns the loop's next state."""
     done, _, loss_sum, non_finite, waited, free_at = state
-    # The order decides the times. 1. All batches have arrived. 2. The clock is read. 3. The
-    # replicas start. Without the second dependency, eight replicas would keep the CPU busy before
-    # the clock is read, and their work would count as waiting for input.
+    # The order decides the times. 1. All batches have arrived. 2. Read the clock. The replicas
+    # start. Without the second dependency, eight replicas would keep the CPU busy before the
+    # reading, and their work would count as waiting for input.
     with tf.control_dependencies(tf.nest.flatten(batches)):
       ready_at = _now()
     with tf.control_dependencies([ready_at]):
@@ -161,7 +161,7 @@ class TrainLoop:
       loss = everything.mark_as_return(loss)
     found.append(traced)
     done += 1
-    # After the step, before it is counted: the host_call gets the number of its own step.
+    # After the step, before the count: the host_call gets the number of its own step.
     self.host.add(traced.host_fn, start + done, host_tensors)
     self.program.global_step.assign(start + done)
     non_finite = tf.where((non_finite < 0) & ~tf.math.is_finite(loss), start + done, non_finite)

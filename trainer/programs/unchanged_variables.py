@@ -16,8 +16,8 @@ from trainer.tracing import user_frames, variable_store
 def warn_if_unchanged(store: variable_store.VariableStore, train_op: Any, model_name: str) -> None:
   """Warns if the newest traced training step changes no trainable variable.
 
-  A model whose variables are all frozen (`layer.trainable = False`, `tf.Variable(...,
-  trainable=False)`) is meant to stay unchanged, and causes no warning.
+  A model with only frozen variables (`layer.trainable = False`,
+  `tf.Variable(..., trainable=False)`) stays unchanged on purpose, and causes no warning.
 
   Args:
     store: the store of the trace, with its requests after some steps.
@@ -40,5 +40,5 @@ def _where(train_op):
   """Returns the line of the model_fn that made an op; "" for a variable, which has no line."""
   operation = getattr(train_op, "op", train_op)
   frames = graph_operations.frames_of(operation) if isinstance(operation, tf.Operation) else []
-  # An op from between the replicas was not made inside the call.
+  # An op from between the replicas comes from outside of the call.
   return user_frames.where(user_frames.inside_model_fn(frames))

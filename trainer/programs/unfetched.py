@@ -1,8 +1,8 @@
 """Warns of assignments in a model_fn that nothing fetches: neither train_op nor loss needs them.
 
 In a native model_fn they run in each step, for example the second of two optimizers. In a model_fn
-of `trainer.compat.v1` they do not run, and the assignments of a Keras layer, such as moving
-averages, are lost unless the program fetches `layer.updates`.
+of `trainer.compat.v1` they do not run: without a fetch of `layer.updates`, the assignments of a
+Keras layer, such as moving averages, are lost.
 """
 
 import os

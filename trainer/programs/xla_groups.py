@@ -107,7 +107,7 @@ class GroupProgram:
   def results(self) -> Any:
     """Returns the groups' results, in the structure of one group's; waits for them.
 
-    Each tensor is [groups, ...]: the cores' results are concatenated along the axis of the
+    Each tensor is [groups, ...], the concatenation of the cores' results along the axis of the
     examples; scalars become [groups, cores]. The results of groups that did not run are undefined.
     """
     like = self._kept.variables()
@@ -196,7 +196,7 @@ class EvalLoop(eval_loop.EvalLoop):
     self._of_sizes: dict[Any, GroupProgram] = {}
 
   def evaluate_partial(self, element: Any, name: str) -> dict[str, Any]:
-    """Evaluates one batch that is smaller than the others; see eval_loop.EvalLoop."""
+    """Evaluates one batch smaller than the others; see eval_loop.EvalLoop."""
     spec = tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), element)
     key = tf.data.IteratorSpec(spec)
     if key not in self._of_sizes:

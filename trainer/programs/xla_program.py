@@ -51,8 +51,8 @@ def trace(program: step_lib.Program, plan: plan_lib.Plan) -> traced_program.Trac
 
   Args:
     program: the step.Program.
-    plan: the plan, with the batches of all replicas. It takes a stack even for one step, or for one
-      group, whose results may have any size.
+    plan: the plan, with the batches of all replicas. The program takes a stack even for one step,
+      or for one group with results of any size.
 
   Raises:
     InputError: the input has a dtype that XLA devices lack.
@@ -67,7 +67,7 @@ def trace(program: step_lib.Program, plan: plan_lib.Plan) -> traced_program.Trac
 
 
 def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaProgram:
-  """Makes a program of one of many replicas that takes a stack. It is lowered on demand.
+  """Makes a program of one of many replicas that takes a stack. Lowers it on demand.
 
   Args:
     traced: the program.
@@ -75,7 +75,7 @@ def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaPr
     replicas: the number of devices that run it together.
 
   Raises:
-    LowerError: the variables cannot be removed. `source.lower` raises the same if XLA cannot
+    LowerError: Octet cannot remove the variables. `source.lower` raises the same if XLA cannot
       compile the program.
   """
   functionalized = lowering.functionalize_traced(traced.concrete, traced.global_step.handle)
@@ -104,7 +104,7 @@ def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaPr
 
   @functools.cache
   def lower():
-    from trainer.pjrt import jaxlib_internals  # which imports jax
+    from trainer.pjrt import jaxlib_internals  # it imports jax
 
     hlo = lowering.lower(functionalized, names)
     return dataclasses.replace(signature, code=jaxlib_internals.stablehlo_of_hlo(hlo))

@@ -127,7 +127,7 @@ class StepsProgram(multi_step.StepsLoop):
     """Calls the host_call with the tensors of the newest step, concatenated over the cores."""
     like = self.totals.host_variables()
     each = self._variables.read_each(tf.nest.flatten(like))
-    if not self._variables.devices.is_first:  # the first host writes what a host_call writes
+    if not self._variables.devices.is_first:  # the first host writes for all
       return
     whole = [tf.constant(np.concatenate(values)) for values in each]
     self._host_call(tf.constant(step, tf.int64), tf.nest.pack_sequence_as(like, whole))

@@ -3,7 +3,7 @@
 A model_fn may create its train_op in every mode. In a graph that does no harm, since nobody runs
 the op. In a tf.function every assignment runs, and an evaluation must not change the model: not by
 an optimizer, by `assign_add`, by an ExponentialMovingAverage or inside tf.cond. All of these create
-operations of a few types. This module leaves such an operation out when it is created:
+operations of a few types. This module leaves such an operation out at its creation:
 
     with assignments.leave_out(lambda handle: handle is variable.handle):
       variable.assign_add(1.0)  # does nothing; read after it, the variable has its old value
@@ -29,7 +29,7 @@ _CHANGES = re.compile(
 )
 # Returns the state of a tf.random.Generator, and advances it.
 _DRAW = "RngReadAndSkip"
-# Operations whose output cannot be computed without the change. They are an error.
+# Operations without an output unless they change the variable: an error.
 _INDISPENSABLE = re.compile(
   r"ResourceCountUpTo|Stateful(Uniform|StandardNormal|TruncatedNormal|RandomBinomial)\w*"
 )
@@ -40,7 +40,7 @@ _DRAWS_APART = 1 << 32
 
 @dataclasses.dataclass(frozen=True)
 class LeftOut:
-  """An assignment that is not in the graph.
+  """An assignment missing from the graph.
 
   Attributes:
     kind: its type of operation.
@@ -80,13 +80,13 @@ def leave_out(
   is_left_out: Callable[[tf.Tensor | None], bool],
   note: Callable[[tf.Operation, tf.Tensor | None], None] = lambda operation, handle: None,
 ) -> contextlib.AbstractContextManager[None]:
-  """Leaves assignments out of the graphs that are traced while the context is open.
+  """Leaves assignments out of the graphs traced inside the context.
 
   Args:
     is_left_out: called with the eager handle of the variable that an operation would change;
-      returns whether to leave the operation out. The handle is None if it cannot be found: a
-      function got the variable as an argument.
-    note: called with each operation that is not left out, and with the same handle.
+      returns whether to leave the operation out. The handle is None if unknown: a function got the
+      variable as an argument.
+    note: called with each operation that stays, and with the same handle.
 
   Returns:
     The context.

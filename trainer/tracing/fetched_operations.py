@@ -11,10 +11,10 @@ session: it makes a dict of optimizers and returns one of them, or `w.assign(...
         made.fetch(train_op)
 
 Unfetched operations of the model_fn stay in the graph, where a hook's session finds them, but
-automatic control dependencies do not see them, and they are not part of the function. An operation
-is fetched if `fetch` names it, or if an operation outside the model_fn uses it: Octet uses the
-loss, the predictions, the tensors of metrics and of the host_call, and the scalars of summaries. In
-a branch or a loop of the model_fn, the operations that its outputs reach run.
+automatic control dependencies do not see them, and they are not part of the function. `fetch`, or a
+use outside of the model_fn, fetches an operation: Octet uses the loss, the predictions, the tensors
+of metrics and of the host_call, and the scalars of summaries. In a branch or a loop of the
+model_fn, the operations that its outputs reach run.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class _Graph:
     made: all operations of the model_fns.
     fetched: the operations named by `fetch`.
     left_out: the operations outside the function; known when the graph is complete.
-    control_inputs: operation → its control inputs before automatic ones were added.
+    control_inputs: operation → its control inputs before TensorFlow added automatic ones.
   """
 
   made: set[str] = dataclasses.field(default_factory=set)
@@ -83,7 +83,7 @@ class Made:
     self._trace = trace or _Trace()
     self._own: list[tf.Operation] = []
     self._first_merged = len(self._trace.merged)
-    self.graph: Any = None  # of the replica, if only what is fetched runs
+    self.graph: Any = None  # of the replica, if only fetched operations run
 
   def note(self, operation: tf.Operation) -> None:
     """Adds an operation of this replica."""
@@ -161,7 +161,7 @@ def fetch(what: Any) -> None:
 
 @contextlib.contextmanager
 def fetched_where_made() -> Iterator[None]:
-  """In this context, stateful operations of a model_fn are fetched, also in branches."""
+  """Fetches each new stateful operation of a model_fn inside the context, also in branches."""
   made = _made.get()
   if made is None or not made.runs_only_fetched:
     yield

@@ -2,8 +2,8 @@
 
 In TF1 each model_fn starts with the empty collections of a new graph. Octet traces a model_fn in
 functions that share the process's collections, and traces all replicas in one graph, in threads
-that take turns. So each replica of each trace gets its own collections. What one replica adds is
-invisible to the others, to other traces and to the process.
+that take turns. So each replica of each trace gets its own collections. Other replicas, other
+traces and the process do not see a replica's additions.
 
     collections = graph_collections.GraphCollections(global_step)
     with graph_collections.replace(graph, collections):
@@ -42,8 +42,8 @@ _own: contextvars.ContextVar[dict[Any, list] | None] = contextvars.ContextVar(
 class GraphCollections(collections.UserDict):
   """Replaces the collections of a graph; looks up keys in the collections of the current replica.
 
-  A merge_call, in which a strategy acts for all replicas, has its own collections. They start
-  empty.
+  A merge_call, in which a strategy acts for all replicas, has its own collections. These
+  collections start empty.
 
   Args:
     global_step: what `tf.compat.v1.train.get_global_step()` returns on each replica, or None.

@@ -4,9 +4,8 @@
     tf.Variable(initial_value.for_tensorflow())
     variable.assign(initial_value())           # later: the same value again
 
-An eager random operation continues from the numbers that were drawn before it: by earlier
-variables, by an input_fn, or by the first call for the same variable. So each call sets the seed
-anew.
+An eager random operation continues from earlier draws: by other variables, by an input_fn, or by
+the first call for the same variable. So each call sets the seed anew.
 """
 
 import functools
@@ -25,8 +24,8 @@ class InitialValue:
   """A variable's initial value. Every call returns the same value.
 
   Args:
-    value: what `tf.Variable` takes: a number, an array, a tensor (also a tensor of the graph that
-      is being traced), or a function without arguments.
+    value: the argument of `tf.Variable`: a number, an array, a tensor (also of the traced graph),
+      or a function without arguments.
     name: the variable's name.
     seed: the run's seed.
 
@@ -63,7 +62,7 @@ class InitialValue:
 
 
 def _evaluate(tensor, name, seed):
-  """Computes a tensor of the graph that is being traced, outside of that graph.
+  """Computes a tensor of the traced graph outside of that graph.
 
   `tf.Variable(tf.random.normal(shape))` in a model_fn passes such a tensor.
 

@@ -1,7 +1,7 @@
 """Gives each trace of a model_fn its own Keras global state.
 
 Keras keeps its layer counters ("dense", "dense_1"), its dtype policy and its seed generator in
-process-wide state. A model_fn is traced many times, and every trace must get the same names. So
+process-wide state. Octet traces a model_fn many times, and every trace must get the same names. So
 each trace starts with fresh counters, the run's precision, random numbers that follow from seed,
 step and replica, and, if wanted, the fast kernels for CPUs.
 """
@@ -26,7 +26,7 @@ _STRIDE = 0x9E3779B9
 # The KerasScope of the trace that this context is in, or None.
 _scope = contextvars.ContextVar("Keras scope", default=None)
 
-# The step of the loop inside the replicas that is being traced; None: the KerasScope's step.
+# The step of the traced loop inside the replicas; None: the KerasScope's step.
 _step: contextvars.ContextVar[tf.Tensor | None] = contextvars.ContextVar(
   "step inside the replicas", default=None
 )
@@ -37,15 +37,14 @@ _rule: contextvars.ContextVar[_Rule | None] = contextvars.ContextVar(
   "rule for the names of Keras variables", default=None
 )
 
-# Without a seed, Keras draws one from Python's `random`: another one in each process, so that no
-# run could be repeated.
-# Seeds for Keras objects that were given none: on the current replica, and for the initial value
-# that is being computed. The second one wins.
+# Without a seed, Keras draws one from Python's `random`, another one in each process: no run would
+# be repeatable. Seeds for Keras objects without their own: on the current replica, and for the
+# initial value in progress. The second one wins.
 _replica_drawn = contextvars.ContextVar("seeds that this replica drew", default=None)
 _value_drawn = contextvars.ContextVar("seeds that this initial value drew", default=None)
 
 
-# generator → its uses, while a part of a replica is traced again; None: the KerasScope's uses.
+# generator → its uses, during another trace of a part of a replica; None: the KerasScope's uses.
 _uses_again: contextvars.ContextVar[weakref.WeakKeyDictionary | None] = contextvars.ContextVar(
   "uses of generators in what is traced again", default=None
 )
@@ -89,8 +88,8 @@ def named_by(rule: _Rule) -> contextlib.AbstractContextManager[None]:
   """Returns a context in which a rule names Keras's variables.
 
   Args:
-    rule: function of a variable that is being created. It returns `names` of the variable, or None
-      if the variable's path is its name.
+    rule: function of a variable during its creation. It returns `names` of the variable, or None if
+      the variable's path is its name.
   """
   return patches.set_context(_rule, rule)
 
@@ -145,7 +144,7 @@ class KerasScope:
 
   @property
   def variable_being_made(self) -> keras.Variable | None:
-    """The Keras variable whose tf.Variable is being created, or None.
+    """The Keras variable in the creation of its tf.Variable, or None.
 
     A variable creator gets only the last part of the variable's path ("kernel"). The Keras variable
     knows all of it ("dense/kernel").
@@ -196,7 +195,7 @@ class KerasScope:
 
     @contextlib.contextmanager
     def as_now():
-      # Copied again: a part may be traced more than twice, and each trace counts on in its copy.
+      # Copy again: Octet may trace a part more than twice, and each trace counts on in its copy.
       with (
         keras_internals.global_state({key: copy.copy(value) for key, value in state.items()}),
         patches.set_context(_replica_drawn, drawn.copy()),
@@ -309,7 +308,7 @@ def _make_optimizer(original, optimizer, *args, **kwargs):
 
 @patches.replaces(*keras_internals.NEXT_SEED)
 def _next_seed(original, generator, ordered=True):
-  # An initial value belongs to no step: its seed must not depend on when it is computed.
+  # An initial value belongs to no step: its seed must not depend on the time of the computation.
   if _value_drawn.get():
     return tf.constant([_value_drawn.get().next(), 0], tf.int32)
   scope = _scope.get()

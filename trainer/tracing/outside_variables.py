@@ -14,7 +14,7 @@ A function learns of a variable when it captures the handle, for any use: by a l
 optimizer, in a branch, in a tf.function or in a loaded SavedModel. Other handles, such as those of
 tables and iterators, do not matter.
 
-A Keras layer or optimizer from before, without variables, is found when it makes them: otherwise
+Octet finds a Keras layer or optimizer from before, without variables, when it makes them: otherwise
 the next trace, or the export's, would find it built.
 """
 
@@ -36,7 +36,7 @@ from trainer.tracing import user_frames
 # The Watch of the trace that this thread is in, or None.
 _watch = ContextVar("watch over variables that are used", default=None)
 
-_SHOWN = 6  # of what was found
+_SHOWN = 6  # of the variables found
 
 _WAYS_OUT = (
   "Nothing here would train, save or restore them. Make them inside of the model_fn: Octet calls "
@@ -68,10 +68,10 @@ class Watch:
     self._names: dict = {}  # by id of a handle, (place of the dict in `own`, name)
     self._known = [0] * len(own)  # how many variables of each dict are in _names
     self.of_tensorflow: set[int] = set()
-    self._found: dict = {}  # by id, (what it is, how it is used, where)
+    self._found: dict = {}  # by id, (variable, use, place)
 
   def scope(self) -> contextlib.AbstractContextManager[None]:
-    """Returns a context in which traces are watched."""
+    """Returns a context that watches traces."""
     return patches.set_context(_watch, self)
 
   def see(self, handle: tf.Tensor) -> None:
@@ -118,7 +118,7 @@ class Watch:
     if id(handle) not in self._names:
       self._learn(self._known)
     if id(handle) not in self._names:
-      # A variable on several replicas may be packed at its first use, into a new handle.
+      # TensorFlow may pack a variable on several replicas into a new handle at its first use.
       self._learn([0] * len(self._own))
     return self._names.get(id(handle), (None, ""))
 

@@ -4,10 +4,10 @@
       dense = keras.layers.Dense(4096)        # each call of this layer
     block = tf.recompute_grad(block)          # or a function of tensors
 
-Both end in `tf.recompute_grad`, which calls the function a second time when gradients are made.
-Inside a model_fn, the second call must see the names and random numbers of the first call, and must
-change no variable. Otherwise dropout would drop other values than in the loss, a batch norm would
-move its averages twice, and layers made in the function would get new variables.
+Both end in `tf.recompute_grad`, which calls the function a second time for the gradients. Inside a
+model_fn, the second call must see the names and random numbers of the first call, and must change
+no variable. Otherwise dropout would drop other values than in the loss, a batch norm would move its
+averages twice, and layers made in the function would get new variables.
 """
 
 import contextlib

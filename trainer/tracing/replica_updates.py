@@ -1,4 +1,4 @@
-"""Updates of variables that are equal on all replicas, made by each replica on its own copy."""
+"""Updates of variables that all replicas change alike, each on its own copy."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

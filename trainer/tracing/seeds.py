@@ -105,7 +105,7 @@ def reseed_operations(graph: tf.Graph, seed: int, drawn: Collection[int] = ()) -
   Args:
     graph: the graph; its operations change.
     seed: the base of the new seeds.
-    drawn: seeds that Keras drew for stateless operations of the graph, to be replaced too.
+    drawn: seeds that Keras drew for stateless operations of the graph, to replace too.
   """
   others: dict[int, int] = {}  # a seed that Keras drew → its replacement
   for index, operation in enumerate(graph.get_operations()):
@@ -151,7 +151,7 @@ class InputSeeds:
   - and on every 64th call, because the kernels of deleted datasets would stay in memory.
   """
 
-  _EVERY = 64  # calls after which kernels are cleared in any case
+  _EVERY = 64  # calls after which it clears kernels in any case
 
   def __init__(self) -> None:
     # input_fns whose last call ran no random operation eagerly.

@@ -1,8 +1,8 @@
 """Where the batches of a traced step come from, for who runs a part of the step by itself.
 
 A hook of TensorFlow 1 may run an operation that needs a batch: a session takes the next one from
-the input of the training. The loop's graph has the iterator as an argument; here is which one that
-is, by the graph.
+the input of the training. The loop's graph has the iterator as an argument; this module finds the
+iterator by the graph.
 """
 
 import weakref
@@ -14,7 +14,7 @@ _iterators: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def read_from(graph: tf.Graph, iterator: tf.data.Iterator) -> None:
-  """Notes which iterator a loop that was traced in a graph takes its batches from."""
+  """Records the iterator of a loop's batches by the loop's graph."""
   # Weakly: an iterator holds threads and memory for as long as it lives.
   _iterators[graph] = weakref.ref(iterator)
 

@@ -1,4 +1,4 @@
-"""One run of a function on the replicas of a strategy, with the variables of a VariableStore.
+"""A run of a function on the replicas of a strategy, with the variables of a VariableStore.
 
 TensorFlow calls the creators of a variable from the innermost scope to the outermost:
 

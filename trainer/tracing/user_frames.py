@@ -22,7 +22,7 @@ def innermost(frames: Sequence[tuple[str, int | str]]) -> tuple[str, int | str]:
     if not os.path.isabs(file) and os.path.exists(os.sep + file):
       file = os.sep + file
     if os.path.basename(file).startswith("__autograph_generated_file"):
-      continue  # AutoGraph's own: it is called from the user's
+      continue  # AutoGraph's own, called from the user's
     if not file.startswith("<") and user_code.is_users(file):
       return file, line
   return "", 0

@@ -26,10 +26,10 @@ v1 = tf.compat.v1
 # The end of the name of a Keras seed generator's state, which `KerasScope.next_seed` replaces.
 _SEED_STATE = "seed_generator_state"
 
-# Whether every replica makes the same changes to the variables that are created now.
+# Whether every replica makes the same changes to variables created now.
 _changed_alike = contextvars.ContextVar("variables are changed alike", default=False)
 
-# Whether no checkpoint holds the variables that are created now.
+# Whether checkpoints leave out variables created now.
 _is_scratch = contextvars.ContextVar("variables are scratch", default=False)
 
 
@@ -78,7 +78,7 @@ def create(
   initial_value: initial_values.InitialValue,
   kwargs: dict[str, Any],
 ) -> tf.Variable:
-  """Creates a variable outside of the graph that is being traced."""
+  """Creates a variable outside of the traced graph."""
   # The store owns the variable. So it must not enter the graph's collections (StoreRun adds it to
   # the replica's own), and tf.function must not lift its initializer out of the graph.
   kwargs = dict(
@@ -93,7 +93,7 @@ def create(
     kwargs.update(
       synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.MEAN
     )
-  # init_scope leaves the graph that is being traced: the variable outlives the trace.
+  # init_scope leaves the traced graph: the variable outlives the trace.
   with tf.init_scope(), tf.name_scope(""):
     return next_creator(**kwargs)
 
@@ -106,7 +106,7 @@ def _is_statistic(kwargs):
   return (
     not _changed_alike.get()
     and kwargs.get("trainable") is False
-    and kwargs.get("colocate_with") is None  # optimizer slots are colocated with their variable
+    and kwargs.get("colocate_with") is None  # an optimizer colocates slots with their variable
     and kwargs.get("dtype")
     and tf.as_dtype(kwargs["dtype"]).is_floating
     and kwargs.get("synchronization") in (None, tf.VariableSynchronization.AUTO)

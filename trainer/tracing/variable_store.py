@@ -1,11 +1,11 @@
-"""Creates each variable once, by name, for a model_fn that is traced many times.
+"""Creates each variable once, by name, for all traces of a model_fn.
 
-A model_fn creates its layers and variables on every call. It is called for every replica and every
-mode, and again when a shape changes. Under `VariableStore.run` every way of creating a variable (a
-Keras layer, optimizer or metric, `tf.Module`, `tf.Variable`, `tf.compat.v1.get_variable`) asks the
-store. The first trace that asks for a name creates the variable, outside of the graph that is being
-traced and inside the strategy's scope. Every later trace gets the same variable. The names come
-from the code (`conv2d_1/kernel`). Checkpoints use them as keys.
+A model_fn creates its layers and variables on every call. Octet calls it for every replica and
+every mode, and again for another shape. Under `VariableStore.run` every way of creating a variable
+(a Keras layer, optimizer or metric, `tf.Module`, `tf.Variable`, `tf.compat.v1.get_variable`) asks
+the store. The first trace that asks for a name creates the variable, outside of the traced graph
+and inside the strategy's scope. Every later trace gets the same variable. The names come from the
+code (`conv2d_1/kernel`). Checkpoints use them as keys.
 
     store = VariableStore(strategy)
     tf.function(lambda batch: store.run(model_fn, (batch,), step))(batch)
@@ -51,7 +51,7 @@ class VariableStore:
     seed: the run's seed. A variable's initial value follows from the seed and the variable's name.
     uses_cpu_kernels: whether Keras's layers and optimizers use `trainer.tracing.cpu_kernels`. Only
       for replicas that are CPUs.
-    xla_devices: the pjrt.devices.Devices that run what is traced; None where TensorFlow does.
+    xla_devices: the pjrt.devices.Devices that run the programs; None if TensorFlow does.
     compiled: where XLA devices find compiled programs, see RunConfig.compiled.
 
   Attributes:
@@ -110,32 +110,32 @@ class VariableStore:
   ) -> Any:
     """Runs `strategy.run(fn, args)` with this store's variables.
 
-    Call it while a tf.function is being traced.
+    Call it during the trace of a tf.function.
 
     Args:
       fn: called once per replica.
       args: (nests of) per-replica values.
       step: int64 scalar tensor: the training step, which random numbers depend on.
       global_step: the variable that `tf.compat.v1.train.get_global_step()` returns inside, or None.
-        Assignments to it are left out: the training loop counts.
+        The store leaves out assignments to it: the training loop counts.
       may_change: which variables fn may change: ANY, only LOCAL ones (counters of metrics), or
-        NOTHING. Assignments to other variables are left out.
+        NOTHING. The store leaves out assignments to other variables.
       goes_on: whether fn continues the step of the last run. If so, a name that the last run has
         used gets a number (`w`, `w_1`), as a second use in one run does.
       name: what fn is part of, for messages.
       beside: another store, whose variables fn may use too.
-      loop: what each replica runs in place of fn: `loop(one_step, *args)`. It traces
-        `one_step(step, *args_of_fn)` inside a tf.while_loop, which calls fn at that step (int64
-        scalar) and then the functions that it requested, if they are due. A loop that waits for the
-        other replicas works on XLA devices and on one replica; the replicas of a MirroredStrategy
-        cannot wait for each other in there.
+      loop: what each replica runs instead of fn: `loop(one_step, *args)`. The loop traces
+        `one_step(step, *args_of_fn)` inside a tf.while_loop; one_step calls fn at that step (int64
+        scalar), and then the scheduled functions that it requested. A loop that waits for the other
+        replicas works on XLA devices and on one replica; the replicas of a MirroredStrategy cannot
+        wait for each other in there.
 
     Returns:
       The per-replica values that fn returns.
 
     Raises:
       ModelFnError: fn creates a variable with another shape or dtype than an earlier trace, or uses
-        one that was made outside of it; see `outside_variables`.
+        a variable from outside; see `outside_variables`.
     """
     # A run that continues a step shares names, changes and layers with the last run. Otherwise its
     # first `Dense` would get the variables of the last run's first `Dense`.
@@ -230,7 +230,7 @@ class VariableStore:
   def is_untrained(self) -> bool:
     """Whether the newest `run` and its continuations change no trainable variable.
 
-    False if there are no trainable variables, or if a changed variable cannot be identified.
+    False if there are no trainable variables, or if a changed variable is unknown.
     """
     changes = self._newest_run.changed
     # Under trainer.compat a trace also has assignments that nothing fetches and that never run.
@@ -257,8 +257,8 @@ class VariableStore:
   def bring_to_host(self) -> None:
     """Copies the values from the XLA devices to the variables. Call it before reading variables.
 
-    Does nothing if TensorFlow runs the programs. The next program begins with the values that are
-    assigned after this call.
+    Does nothing if TensorFlow runs the programs. The next program starts from the values assigned
+    after this call.
 
     Raises:
       ExecutionError: a program has failed on the devices.
@@ -267,7 +267,7 @@ class VariableStore:
       self.on_xla.bring_to_host()
 
   def mark_assigned(self) -> None:
-    """Notes that variables have been assigned outside of programs."""
+    """Notes assignments to variables outside of programs."""
     if self.on_xla is not None:
       self.on_xla.mark_assigned()
 
@@ -275,8 +275,8 @@ class VariableStore:
     """Assigns statistics their mean on all replicas; returns the values to save, name → tensor.
 
     Statistics, such as a BatchNormalization's moving mean, differ between replicas, and a
-    checkpoint holds their mean. Since the replicas get it too, a run that continues after a save
-    has the same bits as one that restarts from the checkpoint.
+    checkpoint holds their mean. Since the replicas get the mean too, a run that continues after a
+    save has the same bits as one that restarts from the checkpoint.
     """
     self.bring_to_host()
     # Outside of replicas, TensorFlow reads a statistic as the mean over the replicas.
@@ -317,10 +317,10 @@ class VariableStore:
           home[name].assign(value())
 
   def first_value(self, variable: tf.Variable) -> tf.Tensor:
-    """Returns the value with which an evaluation begins.
+    """Returns the value at the start of an evaluation.
 
-    That is a local variable's initial value, because no checkpoint holds local variables, and the
-    current value of any other variable.
+    For a local variable this is its initial value, because no checkpoint holds local variables; for
+    any other, its current value.
     """
     for name, own in self._local.items():
       if own is variable:
@@ -341,7 +341,7 @@ class VariableStore:
       variable_creation.require_same(home[name], name, maker, kwargs)
     else:
       initial_value = initial_values.InitialValue(kwargs["initial_value"], name, self._seed)
-      # The value is computed outside of the traced graph, so that `reset` can compute it again.
+      # Compute the value outside of the traced graph, so that `reset` can compute it again.
       home[name] = variable_creation.create(next_creator, name, initial_value, kwargs)
       self._initial_values[name] = initial_value
     if not is_local:
@@ -398,7 +398,7 @@ class VariableOp:
 def _op(original, variable):
   try:
     return original(variable)
-  except AttributeError:  # the handle is an eager tensor, which has no `op`
+  except AttributeError:  # an eager tensor's handle has no `op`
     return VariableOp(variable.name.partition(":")[0])
 
 

@@ -1,4 +1,4 @@
-"""The variables of an Estimator, whose values XLA devices hold between programs.
+"""The variables of an Estimator on XLA devices, which hold the values between programs.
 
     variables = XlaVariables(store, connected)
     variables.give(program.variables)   # before a program: copies assigned values to the devices
@@ -37,7 +37,7 @@ class XlaVariables:
   """
 
   def __init__(self, store: Any, connected: Any, compiled: str = "") -> None:
-    from trainer.pjrt import compilation, device_values  # which import jax
+    from trainer.pjrt import compilation, device_values  # they import jax
 
     self.on_devices = device_values.DeviceValues(connected)
     self.devices = connected
@@ -50,7 +50,7 @@ class XlaVariables:
     self._equal: dict[str, tf.Tensor] = {}
     self._is_newer_on_devices = False
     self._may_be_assigned = True  # on the host, since the last program
-    self._is_compared = False  # whether the devices' values were compared with each other
+    self._is_compared = False  # whether Octet has compared the devices' values
 
   def prepare(self, source: pjrt_program.Source) -> None:
     """Lowers a program without a compiled form, see `compilation.Compiler.prepare`."""
@@ -128,7 +128,7 @@ class XlaVariables:
     names = [name for name in self._arguments if name in saved and name not in assigned]
     if names and not self._is_compared:
       self._compare(names)
-    # If all were assigned, as by a restore, the devices need no values.
+    # If everything has new values, as after a restore, the devices need to return none.
     for name, value in (self.on_devices.read(names) if names else {}).items():
       own = self._arguments[name].differs
       saved[name].assign(mean_of(value) if own else value)

@@ -30,7 +30,7 @@ _update_step = keras.optimizers.Adam.update_step
 
 @patches.replaces(*keras_internals.ADAM_UPDATE, inside=switch.is_on)
 def _update(keras_update, optimizer, gradients, variables, learning_rate):
-  """Updates all variables of an Adam or AdamW whose gradients are already combined."""
+  """Updates all variables of an Adam or AdamW from combined gradients."""
   # A subclass that changes update_step, and AMSGrad, have other formulas.
   if optimizer.amsgrad or type(optimizer).update_step is not _update_step:
     return keras_update(optimizer, gradients, variables, learning_rate)

@@ -23,8 +23,8 @@ import tensorflow as tf
 from trainer.internals import keras_internals, patches
 from trainer.tracing.cpu_kernels import switch
 
-# FusedBatchNormV3 processes this many channels at once. With a number of channels that is not a
-# multiple of it, bfloat16 took up to five times as long as Keras's operations.
+# FusedBatchNormV3 processes this many channels at once. With other numbers of channels than its
+# multiples, bfloat16 took up to five times as long as Keras's operations.
 CHANNELS = 16
 
 
@@ -51,7 +51,7 @@ def _call(keras_call, layer, inputs, training=None, mask=None):
 
 
 def _way(layer, inputs, training, mask):
-  """Returns _in_one_operation, _by_rows, or None if Keras's own computation must be used."""
+  """Returns _in_one_operation, _by_rows, or None to use Keras's own computation."""
   if (
     mask is not None
     or keras_internals.renormalizes(layer)

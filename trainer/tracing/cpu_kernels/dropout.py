@@ -1,9 +1,9 @@
 """Dropout that draws 8 or 16 random bits per element, for Keras layers on a CPU.
 
 Keras draws a float32 (32 bits) per element, which takes longer than the rest of dropout. Eight bits
-suffice if the rate is a multiple of 1/256, such as 0.25 or 0.5. Other rates use 16 bits and are
-rounded to a multiple of 1/65,536. The kept elements are divided by the probability of being kept
-after this rounding, so the expected value equals the input.
+suffice if the rate is a multiple of 1/256, such as 0.25 or 0.5. Other rates use 16 bits, rounded to
+a multiple of 1/65,536. The kept elements are divided by this rounded probability, so the expected
+value equals the input.
 
 Source: N. Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting"
 (2014), section 10, the variant that scales in training.
@@ -26,7 +26,7 @@ def _dropout(keras_dropout, inputs, rate, noise_shape=None, seed=None):
     inputs: a floating-point tensor.
     rate: float in [0, 1]: the probability that an element becomes zero.
     noise_shape: shape of the random mask, which is broadcast to the inputs. None, or a None in it,
-      stands for the size of the inputs.
+      means the size of the inputs.
     seed: int or a keras.random.SeedGenerator.
 
   Returns:
