@@ -76,6 +76,7 @@ def _is_complete(written, path):
   """Whether the checkpoint in the folder is complete; its move may have been interrupted."""
   if not storage.exists(written + ".index"):
     return False
+  # `commit` moves the data before the index: without data here, a process died between the two.
   if not storage.exists(written + file_names.DATA):
     return storage.exists(path + file_names.DATA)
   try:

@@ -203,6 +203,7 @@ def _may_pass(path):
   looks = itertools.count(1)
 
   def passes(error):
+    # A CheckpointReader raises a plain OpError for each error that it has no class for.
     if not isinstance(error, tf.errors.NotFoundError) and type(error) is not tf.errors.OpError:
       return False
     if next(looks) > _LOOKS:

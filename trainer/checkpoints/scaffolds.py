@@ -82,6 +82,7 @@ class ScaffoldFn:
 
   def _call(self, store):
     graph = tensorflow_internals.scratch_graph()  # The scaffold_fn's operations never run.
+    # tf.compat.v1 looks variables up in the collections of the default graph.
     tensorflow_internals.swap_collections(graph, self.collections)
     try:
       with graph.as_default(), store.strategy.scope(), tf.variable_creator_scope(_make_none):

@@ -58,6 +58,7 @@ def freeze(signature: tf.types.experimental.ConcreteFunction, fold: bool = True)
       sorted(signature.structured_outputs), (tensor.name for tensor in frozen.outputs), strict=True
     )
   )
+  # TensorFlow names the placeholders of a signature after its arguments.
   inputs = {tensor.name.partition(":")[0]: tensor.name for tensor in frozen.inputs}
   graph = rewriting.Graph(
     frozen.graph.as_graph_def(), list(inputs.values()), list(outputs.values())

@@ -203,6 +203,7 @@ def trace(
       functions |= signatures.beside_model(
         predict, outputs, inputs, made_of, export_options.class_names, export_options.from_examples
       )
+    # get_concrete_function traces now, inside `remembered`: so it records the signatures' tables.
     traced = {name: function.get_concrete_function() for name, function in functions.items()}
   if signatures.CLASSIFY in traced and signatures.CLASSIFY not in outputs:
     methods[signatures.CLASSIFY] = "classify"

@@ -57,6 +57,7 @@ class ServedInputs:
 
   def pack(self, by_name: Mapping[str, Any]) -> Any:
     """Returns tensors by name in the structure of `spec`."""
+    # `self.by_name` has the order of tf.nest.flatten, as pack_sequence_as needs it.
     return tf.nest.pack_sequence_as(self.spec, [by_name[name] for name in self.by_name])
 
 

@@ -68,6 +68,7 @@ class Steps:
       raise errors.InputError(f"{error} ({bindings.place_of(input_fn)})") from error
     if kind == Kind.TRAIN:
       return dataset.element_spec, None
+    # tf.data's constants for an infinite and an unknown cardinality are negative.
     cardinality = int(dataset.cardinality().numpy())
     return input_groups.core_spec(dataset.element_spec), cardinality if cardinality >= 0 else None
 
@@ -88,6 +89,7 @@ class Steps:
       ModelFnError: the model_fn raised.
       SettingError: TPUConfig.steps_per_program does not work here.
     """
+    # The compiler needs shapes alone, and this machine may lack the memory for the values.
     with tf.variable_creator_scope(abstract_variables.without_values):
       return traced_program.trace_longest(
         self._planner.plan(kind, element, groups),
