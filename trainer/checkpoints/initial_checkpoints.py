@@ -166,6 +166,7 @@ def name_of(variable: Any, present: Mapping[str, tf.Variable]) -> str | None:
     Its name in `present`, or None.
   """
   variable = variable.value if isinstance(variable, keras.Variable) else variable
+  # By identity: == of two variables compares their values in TensorFlow 2.
   return next((name for name, other in present.items() if other is variable), None)
 
 

@@ -41,6 +41,8 @@ def used_by(graphs: Iterable[Any], made: list[Any]) -> list[Any]:
     made: the tables made during their trace. For other tables, the function searches all objects of
       the process.
   """
+  # A traced function captures a table by its handle, a resource like a variable's. The graph does
+  # not have the Python object that owns the handle.
   captured = [tensor for graph in graphs for tensor in graph.external_captures]
   handles = {
     id(tensor)

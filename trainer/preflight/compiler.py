@@ -104,7 +104,7 @@ def require_extra(topologies: Iterable["topology_lib.Topology"]) -> None:
       if platform != "tpu":
         raise
       raise errors.VersionError(
-        f"The TPU compiler is missing: {error} libtpu comes from Google under the Google Cloud "
+        f"No TPU compiler: {error} libtpu comes from Google under the Google Cloud "
         "terms of service and is not part of Octet."
       ) from None
 
