@@ -78,7 +78,7 @@ def find(name: str = "", timeout: float = 600.0) -> Cluster | None:
     timeout: seconds to wait for missing machines.
 
   Returns:
-    The cluster; None if `name` is "" and TF_CONFIG is not set.
+    The cluster; None if `name` is "" and there is no TF_CONFIG.
 
   Raises:
     SettingError: the name is unknown, or the description of the cluster is inconsistent.

@@ -114,7 +114,7 @@ class Device:
     Raises:
       SettingError: it cannot here.
     """
-    if not setting or self.runs_by_pjrt:  # whose programs are XLA's in any case
+    if not setting or self.runs_by_pjrt:  # PJRT runs programs of XLA in any case.
       return False
     if self.replicas > 1:
       raise errors.SettingError(
@@ -250,7 +250,7 @@ def choose() -> tuple[str, str]:
 
 @functools.cache
 def _find_cluster(name, tf_config, timeout):
-  del tf_config  # which has another cluster for another value
+  del tf_config  # Part of the cache key: another value means another cluster.
   return cluster_lib.find(name, timeout)
 
 

@@ -14,7 +14,7 @@ import os
 
 from trainer.devices import nvidia_driver
 
-# One folder for each processor. Its parts, such as intel-rapl:0:0, are counted in it.
+# One folder for each processor. Its count includes its parts, such as intel-rapl:0:0.
 _PROCESSORS = "/sys/class/powercap/intel-rapl:[0-9]*"
 
 

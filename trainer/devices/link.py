@@ -48,8 +48,8 @@ _KEEPALIVE = (
   ("TCP_KEEPIDLE", 3),
   ("TCP_KEEPINTVL", 1),
   ("TCP_KEEPCNT", 3),
-  # In milliseconds. While a sent message is not acknowledged, the kernel does not ask: by default
-  # it repeats the message for a quarter of an hour.
+  # In milliseconds. While the other side has not acknowledged a sent message, the kernel does not
+  # ask: by default it repeats the message for a quarter of an hour.
   ("TCP_USER_TIMEOUT", 6000),
 )
 _LONGEST_LINE = 1 << 24  # gin files, at the most
@@ -65,7 +65,7 @@ def open_to(connected: socket.socket) -> json_lines.Connection:
 
 
 class LostError(errors.WorkerLostError):
-  """Another worker is gone. `trainer.devices.workers` adds the remedy."""
+  """Another worker does not answer any more. `trainer.devices.workers` adds the remedy."""
 
 
 class Link:
@@ -113,7 +113,7 @@ class Link:
       value: a value that JSON can represent.
 
     Raises:
-      LostError: another worker is gone.
+      LostError: another worker does not answer any more.
     """
     number = self._cluster.number
     if number:
@@ -137,7 +137,7 @@ class Link:
     """Tells the others that this process leaves.
 
     Args:
-      why: the error that ends it, in one line; "" if its work is done.
+      why: the error that ends it, in one line; "" at the end of its work.
     """
     if not self._has_left:
       self._has_left = True
@@ -166,7 +166,7 @@ class Link:
             return
 
   def _goes_on(self, number, said, selector):
-    """Handles a line from another worker, None at its end; returns whether no worker is lost."""
+    """Handles a line from another worker, None at its end; returns False if the worker is lost."""
     for message in said or ():
       if "lost" in message:
         self._lose(message["lost"], message["why"])

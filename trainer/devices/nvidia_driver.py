@@ -23,7 +23,8 @@ _PCI_DEVICES = "/sys/bus/pci/devices/*"
 _PCI_VENDOR = "0x10de"
 _PCI_CLASSES = ("0x0300", "0x0302")
 
-# Values of nvmlReturn_t with a message of their own. The package is not imported for them alone.
+# Values of nvmlReturn_t with a message of their own. They alone are no reason to import the
+# package.
 _NO_PERMISSION = 4
 _NOT_LOADED = 9
 _NO_LIBRARY = 12
@@ -114,14 +115,14 @@ def read(
     return _ask(pynvml)
   except pynvml.NVMLError as error:
     if error.value == _NOT_LOADED and not _on_pci_bus(pci_devices):
-      return None  # the library is installed, as in many images, and there is no GPU
+      return None  # The library exists, as in many images, and there is no GPU.
     return Driver(
       failure=_FAILURES.get(error.value, f"the NVIDIA driver does not answer: {error}.")
     )
 
 
 def energy(load: Callable[[str], Any] = ctypes.CDLL) -> list[int]:
-  """Returns the millijoules that each GPU has taken since its driver was loaded; [] if unknown.
+  """Returns the millijoules that each GPU has taken since the load of its driver; [] if unknown.
 
   Args:
     load: see `read`.
@@ -179,5 +180,5 @@ def _first_line(path):
   try:
     with open(path) as file:
       return file.readline().strip()
-  except OSError:  # a device that was taken away meanwhile
+  except OSError:  # A device that went away meanwhile.
     return ""

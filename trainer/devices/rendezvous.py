@@ -264,7 +264,7 @@ class _Missing(Exception):
 
 
 def _follow(connection, deadline, clock):
-  """Follows the chief; returns its message to start, or None if the chief is gone."""
+  """Follows the chief; returns its message to start, or None without the chief."""
   answered, missing = False, ""
   while True:
     connection.socket.settimeout(_SILENCE_SECONDS if answered else _ANSWER_SECONDS)

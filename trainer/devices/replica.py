@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
 
-# Tensors up to this size are packed for a reduction over the devices of one CPU. A reduction over
+# Octet packs tensors up to this size for a reduction over the devices of one CPU. A reduction over
 # eight devices takes about 0.1 ms at any size (AMD EPYC, two cores), as long as copying a few
 # hundred kilobytes.
 _PACKED_BYTES = 256 * 1024

@@ -46,7 +46,7 @@ def slurm(port: int | None, timeout: float) -> Resolved:
     timeout: unused: Slurm starts a step when all its nodes are ready.
 
   Raises:
-    SettingError: this process was not started by srun.
+    SettingError: srun did not start this process.
   """
   del timeout
   environment = os.environ
@@ -69,7 +69,7 @@ def slurm(port: int | None, timeout: float) -> Resolved:
       f"--cluster=slurm: {str(error).strip(chr(39))}: start the command with srun. It sets "
       "SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE."
     ) from error
-  # The resolver sorts the nodes as text (node10 before node9) and assumes that tasks are numbered
+  # The resolver sorts the nodes as text (node10 before node9) and assumes that Slurm numbers tasks
   # node by node. Slurm may number differently, so find this task by its node and its number there.
   node, local = environment.get("SLURMD_NODENAME"), environment.get("SLURM_LOCALID")
   if node and local and f"{node}:{port + int(local)}" in addresses:
@@ -81,8 +81,8 @@ def kubernetes(port: int | None, timeout: float) -> Resolved:
   """Finds the pods of this pod's Indexed Job.
 
   The pod's template must set JOB_NAME, from the label that the Job controller gives its pods, and
-  WORKERS, the number of pods; Kubernetes sets JOB_COMPLETION_INDEX. The pod's service account must
-  be allowed to list pods. deploy/kubernetes/train.yaml sets all of this.
+  WORKERS, the number of pods; Kubernetes sets JOB_COMPLETION_INDEX. The pod's service account needs
+  permission to list pods. deploy/kubernetes/train.yaml sets all of this.
 
   Raises:
     SettingError: a variable is missing, or the Kubernetes client.

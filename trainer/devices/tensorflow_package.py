@@ -60,7 +60,7 @@ def check() -> None:
   """Checks the installed packages.
 
   Raises:
-    SettingError: the installed TensorFlow cannot be imported.
+    SettingError: Python cannot import the installed TensorFlow.
   """
   problem = installed().problem()
   if problem:

@@ -13,8 +13,8 @@ from trainer import errors
 from trainer.devices import device as device_lib
 from trainer.devices import link as link_lib
 
-# A collective operation raises an error of the first kind if a worker is gone. Errors of the second
-# kind may also have other causes.
+# A collective operation raises an error of the first kind after the loss of a worker. Errors of
+# the second kind may also have other causes.
 _LOST = (
   link_lib.LostError,
   tf.errors.UnavailableError,
@@ -35,7 +35,7 @@ class Workers:
     device: the device of this process.
     model_dir: the folder with the checkpoints, for messages.
 
-  All functions raise WorkerLostError if another worker is gone.
+  All functions raise WorkerLostError after the loss of another worker.
   """
 
   def __init__(self, device: device_lib.Device, model_dir: str) -> None:
@@ -69,7 +69,7 @@ class Workers:
     The other workers learn of an error with another cause, because they would wait for this one.
 
     Raises:
-      WorkerLostError: another worker is gone.
+      WorkerLostError: another worker does not answer any more.
     """
     link = self.device.link
     if link is None:

@@ -1,4 +1,4 @@
-"""Calls an input_fn, and checks its dataset before anything is compiled.
+"""Calls an input_fn, and checks its dataset before anything compiles.
 
 The datasets of this file have elements in the form of `trainer.inputs`.
 """
@@ -39,7 +39,7 @@ def call(
     input_context: of this host. If the input_fn does not take it, every host makes the same batches
       and keeps its share of them.
     start: number of examples of the training data, over all hosts, already seen. An input_fn with
-      the argument `start` begins there. For others the examples are read and dropped.
+      the argument `start` begins there. For others the call reads and drops the examples.
 
   Returns:
     A dataset of tuples, (features,), (features, labels) or (features, labels, sample_weight).

@@ -4,9 +4,9 @@
 
 The policy is dynamic sharding. The dispatcher hands the parts of the data's source (files, or
 elements of a dataset in memory) to the worker that asks next. Each example therefore comes once per
-epoch, in no fixed order. If a worker is lost, its current parts are missing in this epoch, and come
-again in the next. The data have no position from which to resume: a restarted training begins an
-epoch. See docs/several_machines.md.
+epoch, in no fixed order. After the loss of a worker, its current parts are missing in this epoch,
+and come again in the next. The data have no position from which to resume: a restarted training
+begins an epoch. See docs/several_machines.md.
 """
 
 import re

@@ -26,7 +26,7 @@ import tensorflow as tf
 from trainer import errors
 from trainer.settings import setting_types
 
-_KEPT = 16  # examples of what users have, with which an export is checked
+_KEPT = 16  # Examples of the user's data, to check an export with.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ _marks: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def mark_decodable(dataset: tf.data.Dataset, decoders: Mapping[str, Callable]) -> tf.data.Dataset:
-  """Declares how features of a dataset are decoded from bytes.
+  """Declares the decoders of a dataset's features from bytes.
 
   Args:
     dataset: the dataset that an input_fn returns.
@@ -134,7 +134,7 @@ def keep_mark(dataset: tf.data.Dataset, changed: tf.data.Dataset) -> tf.data.Dat
   """Copies the mark of a dataset to another one with the same features.
 
   Args:
-    dataset: the dataset that may be marked.
+    dataset: a dataset, with or without the mark.
     changed: a dataset made from it.
 
   Returns:

@@ -121,7 +121,7 @@ class Feeder:
     # whole set, so that their order does not depend on how many hosts there are.
     hosts, host = (layout.hosts, layout.host) if kind == Kind.TRAIN else (1, 0)
     service = self._config.train_input_service if kind == Kind.TRAIN else ""
-    if service:  # which shares out among the hosts, and has no place to begin at
+    if service:  # The service shares out among the hosts, and has no place to begin at.
       hosts, host, start = 1, 0, 0
     context = tf.distribute.InputContext(hosts, host, layout.replicas)
     name = f"{kind} input_fn {spec.name_of(input_fn)}"

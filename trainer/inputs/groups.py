@@ -67,7 +67,7 @@ def core_spec(group_spec: Any) -> Any:
 
 
 def read_ahead(dataset: tf.data.Dataset) -> tf.data.Dataset:
-  """Prefetches: the next elements are made while the device works on one.
+  """Prefetches: makes the next elements while the device works on one.
 
   tf.data's tuning would add this. Octet turns the tuning off, see `without_tuning`.
   """
@@ -78,11 +78,11 @@ def read_ahead(dataset: tf.data.Dataset) -> tf.data.Dataset:
 def without_tuning(dataset: tf.data.Dataset) -> tf.data.Dataset:
   """Turns tf.data's autotuning off on hosts with at most 16 cores.
 
-  There an AUTOTUNE stage starts with a parallel call for each core, and nothing is left to tune.
+  There an AUTOTUNE stage starts with a parallel call for each core, so nothing remains to tune.
   Tuning has a price: each iterator has a tuning thread, which sleeps 10 ms, then 20 ms, and so on
   up to a minute. Dropping an iterator blocks until its tuning thread wakes, up to a minute, because
-  in about half of the cases the thread misses the request to stop. An evaluation of 0.8 s took
-  1.3 s. Pipelines without tuning were also 4 to 14 % faster.
+  in about half of the cases the thread misses the request to stop. An evaluation of 0.8 s took 1.3
+  s. Pipelines without tuning were also 4 to 14 % faster.
 
   If the dataset's own options turn tuning on or off, they stay.
   """
@@ -98,7 +98,7 @@ def _cores():
 
 
 def _traced_once(make):
-  """Makes a function for Dataset.map that is traced once for each kind of element.
+  """Makes a function for Dataset.map, with one trace for each kind of element.
 
   Dataset.map traces a new Python function every time, so every evaluation would pay for it.
 

@@ -1,4 +1,4 @@
-"""Finds what failed while a dataset was read: an operation, or the user's own Python code.
+"""Finds the failed part of a dataset's pipeline: an operation, or the user's own Python code.
 
 TensorFlow wraps an exception of a generator (Dataset.from_generator) or of a tf.py_function into
 the text of an error of its own, between the names of operations:
@@ -76,7 +76,7 @@ def of_python(error: tf.errors.OpError) -> tuple[str, str] | None:
     sentence. None if no Python code failed.
   """
   first = error.message.split("\n\t [[")[0]  # of the first core
-  # The last one of a chain of exceptions is the one that was raised.
+  # The last traceback of a chain is the one that the program raised.
   before, _, traceback = first.rpartition(_TRACEBACK)
   lines = traceback.splitlines()
   said = next((i for i, line in enumerate(lines) if line and not line[0].isspace()), None)

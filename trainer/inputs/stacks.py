@@ -5,9 +5,9 @@
       run(stacked.elements, stacked.first, count)  # at most stacked.left steps
       stacked.first += count
 
-A stack has, for each core, an element whose tensors have one more axis in front, the steps:
-[steps, per-core batch, ...]. At the end of a dataset a stack may have fewer steps than others. It
-is padded, so that every stack has the same shapes and no program is compiled for a remainder.
+A stack has, for each core, an element whose tensors have one more axis in front, the steps: [steps,
+per-core batch, ...]. At the end of a dataset a stack may have fewer steps than others. Padding
+gives every stack the same shapes, so that a remainder needs no program of its own.
 
 A step of an evaluation or a prediction is a group, see `trainer.inputs.groups`; `stack_groups` and
 GroupStackReader are for them.
@@ -34,7 +34,7 @@ def stack(dataset: tf.data.Dataset, steps: int, replicas: int) -> tf.data.Datase
 
   Returns:
     A dataset of (steps, elements): int64 scalar, the number of real steps in the stack; and for
-    each core its element. Too few batches for a step at the end of the data are dropped.
+    each core its element. It drops batches at the end of the data that are too few for a step.
   """
 
   # AutoGraph would read the source of every function called here, which takes longer than the rest.
@@ -161,7 +161,7 @@ class StackReader:
   def current(self) -> Any:
     """Returns the stack with unused steps, or the next one; None at the end."""
     if self._stack is None or not self._stack.left:
-      self._stack = None  # which frees its memory before there is another one
+      self._stack = None  # This frees its memory before there is another one.
       self._stack = self._next()
     return self._stack
 

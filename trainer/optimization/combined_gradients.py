@@ -1,4 +1,4 @@
-"""Combines gradients over the replicas inside optimizers, while a model_fn is traced.
+"""Combines gradients over the replicas inside optimizers, during the trace of a model_fn.
 
 For any call of an optimizer of Keras or of `tf.compat.v1`, Octet combines the gradients once: when
 they reach `apply_gradients`, before the optimizer uses them. An `apply_gradients` that a subclass
@@ -96,8 +96,8 @@ def combine(
     The combined gradients, the same on all replicas; None stays None.
 
   Raises:
-    ModelFnError: a gradient was computed under tf.cond or in a tf.function, where replicas cannot
-      wait for each other.
+    ModelFnError: the model_fn computed a gradient under tf.cond or in a tf.function, where replicas
+      cannot wait for each other.
   """
   context = tf.distribute.get_replica_context()
   if context.num_replicas_in_sync == 1:
@@ -157,7 +157,7 @@ def _parts(gradient: Any) -> list[Any]:
 
 
 def _is_alike(gradient: Any) -> bool:
-  """Whether a gradient is computed from combined gradients and constants alone."""
+  """Whether a gradient depends on combined gradients and constants alone."""
   trace = _training()
   if trace is None or not trace.alike:
     return False
@@ -252,9 +252,9 @@ def _apply_gradients(
 
 @patches.replaces(v1.train.Optimizer, "__getattribute__", inside=_mode)
 def _attribute(original, optimizer, name):
-  """Wraps the `apply_gradients` that a subclass defines, when it is looked up on an optimizer.
+  """Wraps a subclass's own `apply_gradients` when a program looks it up on an optimizer.
 
-  The subclasses are the user's and may appear at any time, so they cannot be patched. A call by
+  The subclasses are the user's and may appear at any time, so Octet cannot patch them. A call by
   `super()` does not look the attribute up on the optimizer, so the base class's method gets the
   gradients of the subclass.
   """
@@ -278,7 +278,7 @@ def _combined_pairs(grads_and_vars):
   """Combines the gradients in (gradient, variable) pairs."""
   gradients, trained = zip(*grads_and_vars, strict=True)
   trace = _training()
-  # Combined gradients must not be summed again.
+  # Do not sum combined gradients again.
   again = trace is not None and any(id(variable) in trace.variables for variable in trained)
   op = tf.distribute.ReduceOp.MEAN if again else _reduction()
   return list(zip(combine(gradients, op), trained, strict=True))

@@ -185,7 +185,7 @@ class CrossShardOptimizer:
   def _build_loss_scale(self, loss, trained, of_tensorflow):
     """Builds a LossScaleOptimizer, which would otherwise keep its initial scale for the loss.
 
-    A model_fn makes a new optimizer in each trace. Until the optimizer is built, Keras multiplies
+    A model_fn makes a new optimizer in each trace. Before the optimizer's build, Keras multiplies
     the loss by the initial scale, but divides the gradients by the current scale.
     """
     if not isinstance(self._optimizer, keras.optimizers.LossScaleOptimizer):
@@ -261,6 +261,6 @@ def _accumulate(gradients, trained, count):
 
 def _apply_total(totals, apply):
   """Applies the accumulated gradients and sets them to 0; runs on each replica after the step."""
-  # tf.identity reads the values before the variables are set to 0.
+  # tf.identity reads the values before the next line sets the variables to 0.
   apply([tf.identity(total) for total in totals])
   replica_updates.update_each(lambda total: total.assign(tf.zeros_like(total)), totals)

@@ -17,8 +17,8 @@ training is step 0.
 In a warm-up of `w` steps the learning rate is `learning_rate × step / w`. The warm-up of `linear`
 may begin above 0.
 
-Of Keras's own schedules only ExponentialDecay is used. Keras's CosineDecay computes `1 + cos(x)` in
-float32: in a training of 100,000 steps, the last rates before the end are 0 too early. Its
+Of Keras's own schedules Octet uses only ExponentialDecay. Keras's CosineDecay computes `1 + cos(x)`
+in float32: in a training of 100,000 steps, the last rates before the end are 0 too early. Its
 PolynomialDecay computes `1 - step / length`, which has three correct digits there. The formulas
 here have a relative error below 4e-7. Its PiecewiseConstantDecay takes no empty list, and at a
 boundary still gives the earlier rate.
@@ -151,7 +151,7 @@ def exponential(
   Args:
     learning_rate: _Positive > 0, the rate at the end of the warm-up.
     factor: float > 0.
-    every: duration > 0; the rate is multiplied by `factor` once per `every`.
+    every: duration > 0; each `every` multiplies the rate by `factor`.
     staircase: True multiplies once, at the end of each `every`; False a little in each step.
     warmup: length of the warm-up.
 
@@ -214,14 +214,14 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
         keras.Variable: in both cases the schedule uses the global step of the training.
 
     Raises:
-      SettingError: the durations do not fit together or cannot be converted to steps, or there is
+      SettingError: the durations do not fit together or do not convert to steps, or there is
         neither a step nor a training.
     """
     now = _now.get()
     if now is _IDLE:
       return tf.constant(0.0)
     length = now.length if now else durations.TrainingLength()
-    # A step that the caller computed, such as a tensor or an int, is used unchanged.
+    # A step from the caller, such as a tensor or an int, stays unchanged.
     if now and now.step is not None and (step is None or isinstance(step, keras.Variable)):
       step = now.step
     if step is None:
@@ -349,8 +349,8 @@ def is_before(duration: Duration, name: str) -> tf.Tensor:
     name: see `progress`.
 
   Raises:
-    SettingError: see `progress`; or the duration cannot be converted to steps.
-    SettingError: see `progress`; or the duration cannot be converted to steps.
+    SettingError: see `progress`; or the duration does not convert to steps.
+    SettingError: see `progress`; or the duration does not convert to steps.
   """
   now = _training(name)
   return tf.cast(now.step, tf.float32) < now.length.steps(duration, name)
@@ -395,7 +395,7 @@ def training_scope(
 
   Args:
     length: converts durations to steps.
-    step: the global step, an int64 scalar; None if schedules are called with a step.
+    step: the global step, an int64 scalar; None if the caller gives schedules a step.
   """
   return patches.set_context(_now, _Now(length, step))
 

@@ -17,8 +17,8 @@ class Compiler:
 
   Args:
     connected: the devices.
-    folder: of compiled forms, see `compiled_forms.in_folder`; "" for none. A missing program is
-      compiled and added. A form that is damaged, or that jaxlib refuses, is written again.
+    folder: of compiled forms, see `compiled_forms.in_folder`; "" for none. The run compiles and
+      adds a missing program. It writes a damaged form, or one that jaxlib refuses, again.
   """
 
   def __init__(self, connected: devices_lib.Devices, folder: str = "") -> None:

@@ -35,8 +35,7 @@ class CompiledForms:
 
   Args:
     folder: need not exist yet.
-    limit_bytes: if the files exceed it, the least recently used files are removed; None for no
-      limit.
+    limit_bytes: if the files exceed it, the oldest by last use go; None for no limit.
   """
 
   def __init__(self, folder: str | os.PathLike, limit_bytes: int | None = None) -> None:
@@ -44,7 +43,7 @@ class CompiledForms:
     self._limit_bytes = limit_bytes
 
   def has(self, program: str, key: Mapping[str, str]) -> bool:
-    """Returns whether there is a form of a program; it may be damaged."""
+    """Returns whether there is a form of a program; the form may be damaged."""
     return self._path(program, key).exists()
 
   def find(self, program: str, key: Mapping[str, str]) -> tuple[bytes | None, str]:
@@ -82,7 +81,7 @@ class CompiledForms:
     """Writes the form of a program, and replaces an existing one.
 
     Raises:
-      OutputError: the form cannot be written.
+      OutputError: it cannot write the form.
     """
     path = self._path(program, key)
     record = {"program": program, "key": dict(key), "sha256": digest(form)}
@@ -102,7 +101,7 @@ class CompiledForms:
       self._keep_newest(self._limit_bytes)
 
   def _keep_newest(self, room):
-    """Removes the least recently used files, until the others fit."""
+    """Removes files, the oldest by last use first, until the rest fits."""
     found = []
     for path in self.folder.glob("*.compiled"):
       with contextlib.suppress(FileNotFoundError):  # another process removes them too
@@ -133,7 +132,7 @@ class CompiledForms:
         with path.open("rb") as file:
           yield _record(file.readline(2**20).rstrip(b"\n"), path)
       except (OSError, errors.FileDamagedError):
-        continue  # It is no form of this program, and only a hint is looked for.
+        continue  # It is no form of this program, and the search is only for a hint.
 
 
 def in_folder(name: str) -> CompiledForms:

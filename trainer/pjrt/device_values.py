@@ -20,7 +20,7 @@ from trainer.pjrt import jaxlib_internals, program
 
 
 class ExecutionError(errors.OctetError, RuntimeError):
-  """A program failed on the devices, and its variables are lost with it."""
+  """A program failed on the devices and took its variables with it."""
 
 
 class DeviceValues:
@@ -196,7 +196,7 @@ class Placement:
     if argument.shape:
       whole = (self._count * argument.shape[0], *argument.shape[1:])
       return jaxlib_internals.put(values, whole, self._split, self._local)
-    # No axis can be split. jax takes the parts unchanged, and does not compare them.
+    # A scalar has no axis to split. jax takes the parts unchanged, and does not compare them.
     parts = [
       jaxlib_internals.put([value], (), jax.sharding.SingleDeviceSharding(device), [device])
       for value, device in zip(values, self._local, strict=True)
@@ -224,7 +224,7 @@ class Placement:
 
   def _split_over_all(self, parts):
     """Returns the array with these parts on the devices of this process."""
-    if not parts[0].shape:  # no axis could be split
+    if not parts[0].shape:  # A scalar has no axis to split.
       parts = [part.reshape(1) for part in parts]
     shape = self._count * parts[0].shape[0], *parts[0].shape[1:]
     return jax.make_array_from_single_device_arrays(shape, self._split, parts)

@@ -14,13 +14,13 @@ from trainer import errors
 from trainer.pjrt import hosts as hosts_lib
 from trainer.pjrt import installed, tpu
 
-# The platforms with a plug-in of jax: the CPU's is built in; libtpu and CUDA bring their own.
+# The platforms with a plug-in of jax: jax contains the CPU's; libtpu and CUDA bring their own.
 PLATFORMS = ("cpu", "gpu", "tpu")
 
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-  """XLA devices of one platform, which run programs together.
+  """XLA devices of one platform that run programs together.
 
   Attributes:
     platform: "cpu", "gpu" or "tpu".
@@ -96,7 +96,7 @@ def connect(
 
   Raises:
     SettingError: the platform is missing, or has too few devices.
-    VersionError: jax is not installed, or has an untested version.
+    VersionError: jax is missing, or has an untested version.
     WorkerLostError: other hosts were missing.
   """
   if platform not in PLATFORMS:
@@ -136,7 +136,7 @@ def describe(topology: str, count: int, **options: Any) -> Devices:
 
   Raises:
     SettingError: the topology has too few devices.
-    VersionError: jax or libtpu is not installed, or has an untested version.
+    VersionError: jax or libtpu is missing, or has an untested version.
   """
   versions = installed.require("tpu")
   from jax.experimental import topologies
@@ -177,7 +177,7 @@ def _ask_for_cpu_devices(jax, count):
     if max(jax.config.jax_num_cpu_devices, 1) < count:
       jax.config.update("jax_num_cpu_devices", count)
   except RuntimeError:
-    return  # The client was made before; `connect` counts what it has.
+    return  # The client exists already; `connect` counts its devices.
 
 
 def _processor():

@@ -42,7 +42,7 @@ class Executable:
 
   Raises:
     SettingError: the program is for another number of devices, or does not match its code.
-    ExecutionError: the code cannot be compiled.
+    ExecutionError: XLA cannot compile the code.
   """
 
   def __init__(
@@ -160,7 +160,7 @@ def compile_program(code: program.Program, connected: devices_lib.Devices, dump:
 
   Raises:
     SettingError: the program does not match its code.
-    jax.errors.JaxRuntimeError: the code cannot be compiled.
+    jax.errors.JaxRuntimeError: XLA cannot compile the code.
   """
   with jaxlib_internals.context():
     module = jaxlib_internals.parse_stablehlo(code.code)

@@ -3,10 +3,10 @@
     hosts = Hosts("a:8470", count=4, number=1, timeout=600, exchange=link.exchange)
     connected = devices.connect("cpu", 2, hosts)  # 8 devices, of which 2 are of this process
 
-jax's coordinator runs in the first process. From it the others learn the devices, and how the CPUs
-reach each other (Gloo). The coordinator would also end all processes by SIGABRT once one is gone,
-and delay processes that end. Here the caller detects lost processes, so jax must not: it reaches
-the coordinator through a relay in its own process, which stays connected.
+jax's coordinator runs in the first process. From the coordinator the other processes learn the
+devices, and how the CPUs reach each other (Gloo). The coordinator would also end all processes by
+SIGABRT once one is gone, and delay processes that end. Here the caller detects lost processes, so
+jax must not: it reaches the coordinator through a relay in its own process, which stays connected.
 """
 
 import atexit
@@ -48,7 +48,7 @@ def join(hosts: Hosts) -> None:
     SettingError: jax has started already.
     WorkerLostError: others were missing after the timeout.
   """
-  from trainer.pjrt import jaxlib_internals  # which imports jax
+  from trainer.pjrt import jaxlib_internals  # This imports jax.
 
   if jaxlib_internals.has_started():
     raise errors.SettingError(

@@ -1,4 +1,4 @@
-"""Checks that a tested version of jax is installed."""
+"""Checks for a tested version of jax."""
 
 import importlib.metadata
 import os
@@ -9,7 +9,8 @@ from packaging import version
 from trainer import errors
 from trainer.cli import installation
 
-# Both ends were tested; setup.py declares them. jaxlib's inner names may change between versions.
+# The tests ran with both ends; setup.py declares them. jaxlib's inner names may change between
+# versions.
 OLDEST, NEWEST = "0.8.1", "0.10.2"
 
 PACKAGES = ("jax", "jaxlib", "libtpu")

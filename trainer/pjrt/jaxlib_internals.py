@@ -72,7 +72,7 @@ def types_of(module: Any) -> tuple[list[str], list[str]]:
 
 
 def donate(module: Any, aliases: Iterable[tuple[int, int]]) -> None:
-  """Makes results reuse the memory of arguments, for variables that are updated in place.
+  """Makes results reuse the memory of arguments, for variables that a program updates in place.
 
   Args:
     module: the module; it changes.
@@ -158,7 +158,7 @@ def compile_for(module: Any, devices: Sequence[Any], dump: str = "") -> Any:
   except jax.errors.JaxRuntimeError as error:
     if "No such compile option" not in str(error):
       raise
-    return compile_with()  # an earlier libtpu, which has the better way alone
+    return compile_with()  # An earlier libtpu, with the better way alone.
 
 
 def serialize(executable: Any) -> bytes:
@@ -196,8 +196,8 @@ def put(
     values,
     list(devices),
     True,
-    # By default jax keeps the memory of the numpy arrays, and a program to which the value is
-    # donated would overwrite it.
+    # By default jax keeps the memory of the numpy arrays, and a program that may reuse the value's
+    # memory would overwrite it.
     host_buffer_semantics=xla_client.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL,
   )
 
@@ -280,6 +280,6 @@ def forget_coordinator() -> None:
   for each in (state.client, state.service):
     if each is not None:
       # jax would wait here until the others end, too. A destroyed coordinator aborts the connected
-      # processes; a coordinator whose process is gone does not, see `hosts`.
+      # processes; a coordinator in a dead process does not, see `hosts`.
       ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
   state.client = state.service = None

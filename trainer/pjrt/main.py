@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
   Raises:
     SettingError: there is not exactly one folder, it has no program, or the devices do not fit.
     FileDamagedError: a file of the folder is damaged.
-    ExecutionError: the program cannot be compiled, or failed.
+    ExecutionError: XLA cannot compile the program, or it failed.
   """
   if len(argv) != 2:
     raise errors.SettingError(

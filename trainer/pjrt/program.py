@@ -79,7 +79,7 @@ class Program:
 
   Attributes:
     code: StableHLO, a portable artifact; see `jaxlib_internals.stablehlo_of_hlo`. b"" before the
-      program is lowered: then only a compiled form can be loaded.
+      lowering: then only a compiled form can be loaded.
     arguments: in the code's order.
     results: in the code's order.
     replicas: the number of devices that run it together.
@@ -135,7 +135,7 @@ class Program:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """The source of a program. If its compiled form is found, it is never lowered.
+  """The source of a program. A program with a compiled form needs no lowering.
 
   Attributes:
     signature: the program, perhaps without code.

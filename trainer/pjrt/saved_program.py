@@ -1,4 +1,4 @@
-"""A program in a folder, which runs with jax alone.
+"""A program in a folder that runs with jax alone.
 
     saved_program.write("out/program", program, values, inputs)
     saved = saved_program.read("out/program")
@@ -84,7 +84,7 @@ class SavedProgram:
     """Adds a compiled form to the folder.
 
     Raises:
-      OutputError: the form cannot be written.
+      OutputError: it cannot write the form.
     """
     self._compiled.add(self._digest, key, form)
 
@@ -114,11 +114,11 @@ def write(
     values: see SavedProgram.
     inputs: see SavedProgram.
     expected: see SavedProgram.
-    versions: of the tools that made the program; Octet's is added.
+    versions: of the tools that made the program; the function adds Octet's.
 
   Raises:
     SettingError: the folder exists, or a value does not fit the program.
-    OutputError: the program cannot be written.
+    OutputError: it cannot write the program.
   """
   folder = pathlib.Path(folder)
   if folder.exists():
@@ -209,8 +209,8 @@ def _check(what, kept, source):
 
 def _npz(arrays):
   file = io.BytesIO()
-  # Without compression, which is slow and saves little for weights. The arrays get numbers, and
-  # their names are one more array, because a name may be an argument of np.savez.
+  # Without compression: it is slow and saves little for weights. The arrays get numbers, and their
+  # names are one more array, because a name may be an argument of np.savez.
   names = np.array(list(arrays))
   np.savez(file, names, *(np.asarray(array) for array in arrays.values()))
   return file.getvalue()

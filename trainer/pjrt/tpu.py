@@ -46,7 +46,7 @@ def signs() -> str:
 
 
 def problem() -> str:
-  """Returns why a run cannot use a TPU, as far as it is known before jax starts; or ""."""
+  """Returns why a run cannot use a TPU, as far as Octet knows before jax starts; or ""."""
   try:
     installed.require("tpu")
   except errors.VersionError as error:
@@ -73,8 +73,7 @@ def find(jax: Any) -> list[Any]:
     jax: the module.
 
   Raises:
-    SettingError: there is no TPU, another process uses it, or jax was configured or started
-      without it.
+    SettingError: there is no TPU, another process uses it, or jax started without it.
   """
   platforms = jax.config.jax_platforms
   if sentence := _left_out(platforms):
@@ -120,7 +119,7 @@ def _none(reason):
 
 
 def _left_out(platforms):
-  """Returns a sentence if jax is configured to leave the TPU out, otherwise ""."""
+  """Returns a sentence if the settings of jax leave the TPU out, otherwise ""."""
   if not platforms or "tpu" in platforms.split(","):
     return ""
   return (
