@@ -73,7 +73,7 @@ def recover(directory: str) -> None:
 
 
 def _is_complete(written, path):
-  """Whether the checkpoint in the folder is complete; its move may have been interrupted."""
+  """Returns whether the checkpoint in the folder is complete; its move may have stopped midway."""
   if not storage.exists(written + ".index"):
     return False
   # `commit` moves the data before the index: without data here, a process died between the two.

@@ -108,7 +108,7 @@ def _steps_text(steps):
 def _is_elsewhere(directory, path):
   """Whether a path leads to a checkpoint in another folder.
 
-  Without such a folder, this folder was moved after the path was written.
+  Without such a folder, somebody moved this folder after the write of the path.
   """
   folder = os.path.dirname(path if storage.is_remote(path) else os.path.join(directory, path))
   if storage.is_remote(folder) or storage.is_remote(directory):

@@ -11,8 +11,8 @@ Layout: beside a checkpoint,
 
 Retention keeps the checkpoint until the reader removes the file, until the reader's process has
 ended, or until the file has not changed for LEASE_SECONDS. The asking process measures this time by
-its own clock, from its first look at the file's present state: clocks that were set, or that differ
-between machines, do not matter.
+its own clock, from its first look at the file's present state: changed or differing clocks of
+machines do not matter.
 """
 
 import contextlib

@@ -94,8 +94,8 @@ class Removal:
   def _removable(self, steps, names):
     """Returns the steps of the checkpoints that no rule keeps.
 
-    All kept checkpoints are undamaged: a damaged one does not count as kept. The rules remove a
-    damaged one when its turn comes.
+    All kept checkpoints are sound: a damaged one does not count as kept. The rules remove a damaged
+    one when its turn comes.
     """
     counted = {step: self._written_at(step) for step in steps}
     metrics = self.read_scores(names) if self.keep.best else {}

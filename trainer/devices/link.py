@@ -145,7 +145,7 @@ class Link:
         other.send({"left": why})
 
   def _watch(self):
-    """Reads from the others until all have left, or one is lost."""
+    """Reads from the other workers until all have left, or one is lost."""
     with selectors.DefaultSelector() as selector:
       for number, other in self._others.items():
         selector.register(other, selectors.EVENT_READ, number)

@@ -92,7 +92,7 @@ class ScheduledEvaluations:
   def add_pending(self, step: int) -> None:
     """Marks the due evaluations of a step as pending, before the write of its checkpoint.
 
-    A mark after the write would be lost if the process died in between.
+    If the process died in between, a mark after the write would be lost.
     """
     # All workers must evaluate together, whatever their clocks say.
     all_say = self._estimator.workers.broadcast_from_chief

@@ -1,7 +1,7 @@
 """The private names of TensorFlow and Keras that Octet uses, and the functions that it replaces.
 
-Each private name is used in one file only. A test says which version of the library lacks it. The
-private names of gin are in `trainer.config.gin_internals`.
+Only one file uses each private name. A test says which version of the library lacks it. The private
+names of gin are in `trainer.config.gin_internals`.
 """
 
 __all__ = [

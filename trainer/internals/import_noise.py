@@ -34,7 +34,7 @@ for line in sys.stdin.buffer:
 
 
 def hide() -> None:
-  """Hides TensorFlow's messages below an error, if it has not been imported yet.
+  """Hides TensorFlow's messages below an error, before its import.
 
   A user who has set TF_CPP_MIN_LOG_LEVEL to 0 or 1 wants to see them.
   """
@@ -46,7 +46,7 @@ def hide() -> None:
 
 
 def show() -> None:
-  """Undoes `hide`, if TensorFlow has not been imported yet."""
+  """Undoes `hide`, before TensorFlow's import."""
   for finder in _finders():
     sys.meta_path.remove(finder)
     os.environ[_VARIABLE] = "0"

@@ -119,7 +119,7 @@ def copied_global_state(*names: str) -> dict[str, Any]:
 
 
 def lacks_seed(initializer: Any) -> bool:
-  """Returns whether an initializer draws random numbers and was created without a seed."""
+  """Returns whether an initializer draws random numbers and has no seed."""
   return getattr(initializer, "_init_seed", 0) is None
 
 

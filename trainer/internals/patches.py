@@ -32,13 +32,13 @@ def replaces(
 ) -> Callable[[Callable], Callable]:
   """Decorates a replacement for a function; the next `install` puts it in place.
 
-  The replacement is called as `replacement(original, *args, **kwargs)`.
+  The call is `replacement(original, *args, **kwargs)`.
 
   Args:
     owner: the class or module of the function, or the class of the property.
     name: the name of the function or property in the owner.
-    inside: if this variable has no true value, the original is called. None: the replacement is
-      always called, and decides itself.
+    inside: if this variable has no true value, calls go to the original. None: calls always go to
+      the replacement, which decides itself.
 
   Returns:
     The decorator. It returns the decorated function unchanged.

@@ -37,7 +37,7 @@ APPLY_ADAM = private_names.member("tensorflow.python.ops.gen_training_ops.resour
 # What that optimizer calls first in each apply_gradients.
 PREPARE_ADAM = private_names.member("tensorflow.python.training.adam.AdamOptimizer._prepare")
 
-# Counts the weights of a loss of tf.losses that are not zero, by which the loss is divided.
+# Counts the nonzero weights of a loss of tf.losses, the divisor of the loss.
 COUNT_LOSSES = private_names.member("tensorflow.python.ops.losses.losses_impl._num_present")
 
 # Assigns to a variable with copies on a replica, where the replicas have to agree on the value.
@@ -119,7 +119,7 @@ def handles(variable: tf.Variable) -> list[tf.Tensor]:
   """Returns a variable's resource handles.
 
   Returns:
-    One handle for each replica's copy, and one more if the copies are packed into one handle.
+    One handle for each replica's copy, and one more if TensorFlow packs the copies into one handle.
   """
   packed = getattr(variable, "_packed_var", None)
   of_replicas = [part.handle for part in getattr(variable, "_values", (variable,))]
@@ -340,5 +340,5 @@ def function_of(dataset: tf.data.Dataset) -> Callable | None:
 def with_constants(
   function: tf.types.experimental.ConcreteFunction,
 ) -> tf.types.experimental.ConcreteFunction:
-  """Freezes a ConcreteFunction: variables become constants, called functions are inlined."""
+  """Freezes a ConcreteFunction: variables become constants, calls become operations."""
   return _convert_variables_to_constants(function)

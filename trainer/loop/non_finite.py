@@ -33,8 +33,8 @@ class NonFinite(Exception):
 
   Args:
     step: the global step. For variables the last step that may have changed them.
-    good_step: the newest step after which all variables are known to be finite. The same as `step`
-      if something other than a step changed them.
+    good_step: the newest step with only finite variables after it. The same as `step` if something
+      other than a step changed them.
     loss: "NaN" or "infinite" for a loss; "" if the loss stayed finite.
     variables: "NaN" or "infinite" for each such variable, by name.
 

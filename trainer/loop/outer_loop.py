@@ -14,7 +14,7 @@ from trainer import run_config
 class LoopLength:
   """The number of steps in the next device loop.
 
-  It changes no numbers, only the steps at which hooks are called.
+  The choice changes no numbers, only the steps of the hooks' calls.
 
   Args:
     iterations_per_loop: see run_config.TPUConfig.

@@ -138,7 +138,7 @@ class Training:
     if self.workers.device.is_chief:
       self.checkpoints.recover()
       self.checkpoints.finish_cut_off_save()
-    self.workers.broadcast_from_chief(0)  # the others look when that is done
+    self.workers.broadcast_from_chief(0)  # the others look after this
     latest = self.values.latest()
     if latest and _is_complete(latest, call):
       return None

@@ -84,9 +84,9 @@ class TrainingLock:
 
   @contextlib.contextmanager
   def hold(self) -> Iterator[None]:
-    """Holds the folder while the context is open. May be nested.
+    """Holds the folder while the context is open. Calls may nest.
 
-    A folder that does not exist yet is held from the next call of `take` on.
+    If the folder does not exist yet, the next call of `take` holds it.
 
     Raises:
       ModelDirBusyError: another training uses the folder.
@@ -253,7 +253,7 @@ class _FileLock:
       raise
 
   def lost_to(self):
-    """Describes who took the folder or how it was lost; None if this lock still holds it."""
+    """Returns who took the folder or how this lock lost it; None if it still holds the folder."""
     if _is_at(self._file, self._path):
       return None
     return _who(_read_local(self._path)) if os.path.exists(self._path) else _REMOVED
@@ -345,7 +345,7 @@ class _Heartbeat:
     self._thread.start()
 
   def _wait_for_its_end(self, found, clock, sleep):
-    """Waits until the training whose file was found is gone; ModelDirBusyError if it is alive."""
+    """Waits until the training of a found file has ended; ModelDirBusyError if it is alive."""
     holder = _holder(found)
     alive = holder.is_alive() if holder else None
     if holder and holder.token in _left_behind:
@@ -382,7 +382,7 @@ class _Heartbeat:
         logging.warning("Cannot write %s: %s", self._path, getattr(error, "message", error))
 
   def lost_to(self, retries=None):
-    """Describes who took the folder or how it was lost; None if this lock still holds it."""
+    """Returns who took the folder or how this lock lost it; None if it still holds the folder."""
     if self._lost_to is None:
       text = self._read(retries)
       holder = _holder(text) if text is not None else None

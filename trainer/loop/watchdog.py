@@ -25,7 +25,7 @@ EXIT_CODE = 124
 
 
 class Watchdog:
-  """Watches the stages of all threads. Stages may be nested: only the innermost one counts time.
+  """Watches the stages of all threads. Stages may nest: only the innermost one counts time.
 
   Args:
     timeout_secs: the longest time of a stage, in seconds; None for no limit.

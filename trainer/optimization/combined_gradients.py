@@ -39,7 +39,7 @@ class _Trace:
 
   Attributes:
     alike: tensors that are equal on all replicas, by identity.
-    variables: identities of the variables whose gradients were combined at their computation.
+    variables: identities of the variables whose gradients Octet combined at their computation.
   """
 
   alike: dict[int, tf.Tensor] = dataclasses.field(default_factory=dict)
@@ -214,7 +214,7 @@ def _refuse_on_several_cores(what, instead):
 
 @patches.replaces(*keras_internals.SUM_GRADIENTS, inside=_mode)
 def _sum_gradients(original, optimizer, grads_and_vars):
-  """Keeps Keras from summing over the replicas: the gradients are already combined."""
+  """Keeps Keras from summing over the replicas: Octet has combined the gradients already."""
   return list(grads_and_vars)
 
 
@@ -245,8 +245,8 @@ def _apply_gradients(
   replaced_rates.replace(optimizer)
   if not (_combined.get() or skip_gradients_aggregation):
     grads_and_vars = _combined_pairs(grads_and_vars)
-    # Skip aggregation: the gradients are combined, and under tf.cond replicas cannot wait for each
-    # other. Pass no global step, because the training loop counts steps.
+    # Skip aggregation: Octet has combined the gradients, and under tf.cond replicas cannot wait for
+    # each other. Pass no global step, because the training loop counts steps.
   return original(optimizer, grads_and_vars, None, name, skip_gradients_aggregation=True)
 
 
@@ -288,7 +288,7 @@ def _reduction() -> tf.distribute.ReduceOp:
   """Returns the reduction of gradients.
 
   A mean, because a loss is the mean over a replica's batch. A sum if the newest loss of
-  `tf.compat.v1.losses` was reduced to a sum: TensorFlow's own rule.
+  `tf.compat.v1.losses` is a sum: TensorFlow's own rule.
   """
   is_sum = tensorflow_internals.newest_loss_is_sum(store_run.replica_graph())
   return tf.distribute.ReduceOp.SUM if is_sum else tf.distribute.ReduceOp.MEAN

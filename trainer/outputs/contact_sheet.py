@@ -110,8 +110,8 @@ def to_pixels(image: np.ndarray) -> np.ndarray:
   """Scales an image for display.
 
   Args:
-    image: [height, width, 1 or 3]: uint8, or float in [0, 1]. Floats beyond it, such as
-      standardised images, are scaled to range from 0 to 1.
+    image: [height, width, 1 or 3]: uint8, or float in [0, 1]. Octet scales other floats, such as
+      standardised images, to range from 0 to 1.
 
   Returns:
     float64 [height, width] or [height, width, 3] in [0, 1].

@@ -43,7 +43,7 @@ class Sample:
     for number, pair in enumerate(pairs):
       key = self.key(pair)
       key = math.inf if math.isnan(key) else key
-      # Of equal keys the first are taken; numbers differ, so the heap never compares pairs.
+      # Among equal keys, keep the first; numbers differ, so the heap never compares pairs.
       if len(self._heap) < self.count:
         heapq.heappush(self._heap, (key, -number, _copied(pair)))
       elif self._heap and key > self._heap[0][0]:

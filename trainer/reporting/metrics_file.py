@@ -86,9 +86,9 @@ def append(
 def read(model_dir: str) -> list[dict[str, Any]]:
   """Returns the valid lines of a run, sorted by step; [] if there is no file.
 
-  If two lines have the same kind and step, the later one is valid. If a training was interrupted
-  and resumed from an earlier step, its lines after that step are not valid. The function skips
-  damaged lines with a warning.
+  If two lines have the same kind and step, the later one is valid. If a training stopped and
+  resumed from an earlier step, its lines after that step are not valid. The function skips damaged
+  lines with a warning.
 
   Raises:
     SettingError: it cannot read a file.

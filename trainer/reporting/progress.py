@@ -25,7 +25,7 @@ _LONG = 100 * 365.25 * 24 * 3600  # seconds
 _ROOM = 5
 
 _BAR_WIDTH = 40
-_LEAST_BAR_WIDTH = 10  # A narrower bar is left out.
+_LEAST_BAR_WIDTH = 10  # Leave out a narrower bar.
 
 
 def line(step: int, final_step: int | None, report: Mapping[str, float]) -> formatting.Fields:

@@ -125,8 +125,7 @@ for _name in ("audio", "histogram", "image", "tensor_summary", "text"):
 def keep_writers(writers: list) -> contextlib.AbstractContextManager[None]:
   """Adds the writers that `tf.summary.create_file_writer` makes inside a `with` block to a list.
 
-  Without a reference in Python, a writer made during a trace would be gone before the function
-  runs.
+  Without a reference in Python, a writer from a trace would disappear before the function runs.
   """
   return patches.set_context(_writers, writers)
 
@@ -240,8 +239,8 @@ def _wait_for_a_new_second(directory):
 def begin(model_dir: str, step: int) -> None:
   """Notes that a training of this process begins, or resumes from an earlier step.
 
-  In the folder and its evaluations' folders TensorBoard then drops an earlier training's events of
-  later steps: that training was interrupted, and this one repeats its steps.
+  In the folder and its evaluations' folders, TensorBoard then drops an earlier training's events of
+  later steps: this training repeats those steps.
 
   Args:
     model_dir: the folder of the run.
