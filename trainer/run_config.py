@@ -222,11 +222,11 @@ class RunConfig:
       number of examples of each class. See `trainer.inputs.weights`.
     weight_column: the feature with the weight of each example in training and evaluation; the model
       does not get this feature. "": no feature.
-    cpu_kernels: whether CPUs use faster Adam, BatchNormalization, dropout and Conv2D than Keras has
-      (see `trainer.tracing.cpu_kernels`). True: on every CPU device. False: never. None: on `cpu`,
-      but not on `cpu:8`: that rehearses a TPU's arithmetic with Keras's own operations. GPUs, TPUs
-      and programs of XLA never use them. The faster versions round differently and draw other
-      dropout masks.
+    cpu_kernels: whether CPUs use faster versions of Adam, BatchNormalization, dropout, GELU and
+      Conv2D (see `trainer.tracing.cpu_kernels`). True: on every CPU device. False: never. None: on
+      `cpu`, but not on `cpu:8`: that rehearses a TPU's arithmetic with Keras's own operations.
+      GPUs, TPUs and programs of XLA never use them. The faster versions round differently and draw
+      other dropout masks.
     static_shapes: whether compilation needs the shapes of the batches. False allows batches of
       different shapes on a single CPU or GPU. Several cores and TPUs always need static shapes.
     force: whether to take model_dir away from another running training; that training ends at its
