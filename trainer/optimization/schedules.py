@@ -268,8 +268,8 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     if not warmup < end:
       raise errors.SettingError(
         f"{self._gin_name('warmup')} is {self._arguments['warmup']!r} ({warmup:g} steps): it must "
-        f"be shorter than the whole, {self._gin_name('duration')}, {self._arguments['duration']!r} "
-        f"({end:g} steps)."
+        f"be shorter than {self._gin_name('duration')}, {self._arguments['duration']!r} ({end:g} "
+        "steps)."
       )
 
     def curve(step):

@@ -115,7 +115,8 @@ def connect(
   count = len(found) if count is None else count * (hosts.count if hosts else 1)
   if len(found) < count:
     raise errors.SettingError(
-      f"this process needs {count} XLA devices of the platform {platform} and has {len(found)}."
+      f"{count} XLA devices of the platform {platform} are too many: this process has "
+      f"{len(found)}."
       + (
         " jax started before with fewer: connect before the first use of jax, or in a new process."
         if platform == "cpu"

@@ -342,8 +342,8 @@ def _storage(url, read=False):
     reason = str(getattr(cause, "orig", None) or cause).strip().splitlines()
     if read:
       raise errors.SettingError(
-        f"There is no readable sweep in {without_password(url)} yet: {reason[0]} (--sweep_dir, "
-        "--storage)."
+        f"There is no sweep in {without_password(url)} yet, or no readable one: {reason[0]} "
+        "(--sweep_dir, --storage)."
       ) from error
     raise errors.SettingError(
       f"--storage={without_password(url)}: cannot use it: "

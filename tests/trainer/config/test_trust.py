@@ -359,6 +359,7 @@ DESCRIBED = (
 
 
 def test_a_description_of_what_one_trusts_is_taken(folder):
+  keras.saving.get_custom_objects()["strangers>touch"] = sys.modules["strangers"].touch
   (folder / "theirs.py").write_text(
     "import subprocess\nimport keras\n@keras.saving.register_keras_serializable('theirs')\n"
     "class Init(keras.initializers.Ones):\n  pass\n"

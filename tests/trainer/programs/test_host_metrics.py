@@ -149,7 +149,7 @@ def test_reserved_names(name):
   def metric_fn(labels, scores):
     return {name: keras_fn(labels, scores)["auc"]}
 
-  with pytest.raises(errors.SettingError, match="reserved"):
+  with pytest.raises(errors.SettingError, match="rename the metric"):
     update(metric_fn, *batches_of(*data()))
 
 
