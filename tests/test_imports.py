@@ -295,22 +295,33 @@ print([name for name in ('tensorflow', 'keras') if name in sys.modules])
   assert done.stdout.endswith("[]\n")
 
 
-def test_a_training_of_digits_imports_nothing_heavy_that_it_does_not_use():
+def test_the_readmes_first_command_imports_no_package_that_it_does_not_use(tmp_path):
+  """It trains, evaluates, exports and checks the export, with two steps here."""
   code = """
-import sys
-from trainer import config
-config.load(["gin_configs/digits.gin"])
+import atexit, sys
 # Not jax: TensorFlow imports it by itself, where it is installed, for TensorFlow Lite.
 heavy = (
-  "libtpu", "optuna", "tensorflow_datasets", "torch",
+  "ai_edge_litert", "cmaes", "fastapi", "libtpu", "mlflow", "optuna", "prometheus_client", "pynvml",
+  "safetensors", "sqlalchemy", "tensorflow_datasets", "torch", "uvicorn", "wandb",
   "trainer.pjrt.execution", "trainer.preflight", "trainer.sweep",
 )
-print([name for name in heavy if name in sys.modules])
+atexit.register(lambda: print([name for name in heavy if name in sys.modules]))
+from trainer import main
+main.command.run(main.main)
 """
   done = subprocess.run(
-    [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
+    [
+      *(sys.executable, "-c", code, "--gin_file=gin_configs/digits.gin", "--device=auto"),
+      *(f"--model_dir={tmp_path}", "--gin_bindings=run.train_steps = 2"),
+    ],
+    cwd=ROOT,
+    stdout=subprocess.PIPE,
+    text=True,
+    timeout=300,
+    check=True,
   )
-  assert done.stdout == "[]\n"
+  assert done.stdout.splitlines()[-1] == "[]"
+  assert list(tmp_path.glob("export/*/saved_model.pb"))
 
 
 def missing_imports(path):

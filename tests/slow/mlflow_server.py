@@ -49,18 +49,20 @@ sweep.bindings = {'run.train_steps': 60, 'MLflowHook.artifacts': ['config']}
 
 @contextlib.contextmanager
 def server(command, folder, port):
-  """Runs MLflow's server; yields its process once it answers."""
-  arguments = [
-    *("server", "--host=127.0.0.1", f"--port={port}", "--workers=1"),
+  """Runs MLflow's server; yields its process once it answers.
+
+  Others have it on another machine, so it has a lower priority here than the training.
+  """
+  words = [
+    *("nice", "-n", "15", command, "server"),
+    *("--host=127.0.0.1", f"--port={port}", "--workers=1"),
     *(
       f"--backend-store-uri=sqlite:///{folder}/mlflow.db",
       f"--artifacts-destination={folder}/files",
     ),
   ]
   with open(f"{folder}/server.log", "a") as log:
-    process = subprocess.Popen(
-      [command, *arguments], stdout=log, stderr=log, cwd=folder, start_new_session=True
-    )
+    process = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, start_new_session=True)
   try:
     _wait_for(f"http://127.0.0.1:{port}/health", process)
     yield process

@@ -5,6 +5,7 @@ __all__ = [
   "formatting",
   "installation",
   "json_lines",
+  "kept_process",
   "notices",
   "processes",
   "run_flags",

@@ -67,6 +67,12 @@ def peak_memory() -> int:
   return peak if sys.platform == "darwin" else peak * 1024
 
 
+def with_octet() -> dict[str, str]:
+  """Returns the environment variables of a child in which Octet's packages can be imported."""
+  python_path = os.pathsep.join(filter(None, [_ROOT, os.environ.get("PYTHONPATH")]))
+  return {**os.environ, "PYTHONPATH": python_path}
+
+
 def run_command(
   command: Sequence[str], output: IO[bytes], timeout_seconds: float, environment: Mapping[str, str]
 ) -> int | None:
@@ -81,12 +87,8 @@ def run_command(
   Returns:
     The exit status; None if the command ran out of time.
   """
-  python_path = os.pathsep.join(filter(None, [_ROOT, os.environ.get("PYTHONPATH")]))
   process = subprocess.Popen(
-    command,
-    stdout=output,
-    stderr=subprocess.STDOUT,
-    env={**os.environ, "PYTHONPATH": python_path, **environment},
+    command, stdout=output, stderr=subprocess.STDOUT, env={**with_octet(), **environment}
   )
   try:
     return process.wait(timeout_seconds)

@@ -9,11 +9,8 @@ Afterwards it waits for further exports. The process ends with this one, or afte
 without a request.
 """
 
-import atexit
 import dataclasses
 import os
-import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -22,7 +19,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from trainer import errors
-from trainer.cli import json_lines, processes
+from trainer.cli import kept_process
 from trainer.io import files
 from trainer.outputs import check_saved_model
 
@@ -46,82 +43,31 @@ class Check:
   expected: Mapping[str, np.ndarray]
 
 
-class _Worker:
-  """The process that runs exports, see `check_saved_model`.
-
-  `processes.ask` does not fit. The process answers many requests, since it takes seconds to import
-  TensorFlow; and it must not import Octet, as a program of `processes.answer` does.
-  """
-
-  def __init__(self):
-    # The process must use CPUs only: this one holds the other devices.
-    surroundings = dict(
-      os.environ, CUDA_VISIBLE_DEVICES="-1", TPU_LOAD_LIBRARY="0", TF_CPP_MIN_LOG_LEVEL="2"
-    )
-    self.owner = os.getpid()
-    self._printed = tempfile.TemporaryFile("w+")  # noqa: SIM115  open as long as the process runs
-    ours, theirs = socket.socketpair()
-    ours.settimeout(_ANSWER_SECS)
-    self._connection = json_lines.Connection(ours)
-    with theirs:
-      self._process = subprocess.Popen(
-        [sys.executable, "-P", check_saved_model.__file__],
-        stdin=theirs,
-        stdout=self._printed,
-        stderr=self._printed,
-        env=surroundings,
-      )
-
-  def is_alive(self):
-    return self._process.poll() is None
-
-  def ask(self, request):
-    """Sends a request; returns its error as text, or None if it succeeded."""
-    try:
-      self._connection.send(request)
-      while (answers := self._connection.receive()) == []:
-        pass
-    except TimeoutError:
-      self.end()
-      return f"no answer for {_ANSWER_SECS:.0f} s"
-    except OSError:  # The process ended.
-      answers = None
-    except BaseException:
-      # KeyboardInterrupt: the next request must not get the answer to this one.
-      self.end()
-      raise
-    if answers:
-      return answers[0]["error"]
-    self.end()
-    self._printed.seek(0)
-    printed = self._printed.read().strip().splitlines()[-3:]
-    ended = processes.how_it_ended(self._process.returncode)
-    return f"the process of the check {ended}: {' '.join(printed)}"
-
-  def end(self):
-    """Ends the process, if it still runs."""
-    self._connection.close()
-    self._process.kill()
-    self._process.wait()
-
-
+# The process runs exports and must not import Octet, so it is no program of `processes.answer`.
 _lock = threading.Lock()
-_worker: _Worker | None = None
+_worker: kept_process.KeptProcess | None = None
 
 
 def prepare() -> None:
   """Starts the other process if it does not run, and does not wait for it."""
   global _worker
   with _lock:
-    # A fork inherits this object, but the pipe belongs to its parent.
-    if _worker is None or _worker.owner != os.getpid() or not _worker.is_alive():
-      _worker = _Worker()
+    if _worker is None or not _worker.is_alive():
+      # The process must use CPUs only: this one holds the other devices.
+      surroundings = dict(
+        os.environ, CUDA_VISIBLE_DEVICES="-1", TPU_LOAD_LIBRARY="0", TF_CPP_MIN_LOG_LEVEL="2"
+      )
+      command = [sys.executable, "-P", check_saved_model.__file__]
+      _worker = kept_process.KeptProcess(command, surroundings, _ANSWER_SECS)
 
 
-@atexit.register
-def _end():
-  if _worker is not None and _worker.owner == os.getpid():
-    _worker.end()
+def _ask(request):
+  """Sends a request; returns its error as text, or None if it succeeded."""
+  assert _worker is not None  # `prepare` has started it
+  try:
+    return _worker.ask(request)["error"]
+  except kept_process.EndedError as error:
+    return f"the process of the check {error}"
 
 
 def verify(saved_model: str, checks: Sequence[Check]) -> dict[str, dict[str, float]]:
@@ -150,9 +96,8 @@ def verify(saved_model: str, checks: Sequence[Check]) -> dict[str, dict[str, flo
       np.savez(call["inputs"], **check_saved_model.pack(check.inputs))
       calls.append(call)
     path = saved_model if "://" in saved_model else os.path.abspath(saved_model)
-    assert _worker is not None  # `prepare` has started the process.
     with _lock, files.plain_path(path) as plain:
-      failed = _worker.ask({"saved_model": plain, "calls": calls})
+      failed = _ask({"saved_model": plain, "calls": calls})
     if failed:
       raise errors.ExportError(f"The export does not work without Octet: {failed}")
     differences = {}

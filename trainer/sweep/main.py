@@ -204,8 +204,12 @@ def _check(starter, asked):
 
 
 def _send(found, sweep_dir, paths):
-  """Sends the sweep's results to MLflow, if a trial has made the sweep's run there."""
-  if not os.path.exists(os.path.join(sweep_dir, "mlflow.json")):
+  """Sends what came of the sweep to MLflow, if its trials had MLflow's hook."""
+  if not any(
+    os.path.exists(os.path.join(folder, "mlflow.json"))
+    for one in found.trials
+    for folder in found.folders(sweep_dir, one)
+  ):
     return
   from trainer.sweep import page
   from trainer.tracking import sweep_runs, trackers  # These modules import TensorFlow.

@@ -8,8 +8,9 @@ from trainer.hooks.estimator_protocol import Estimator
 from trainer.loop import preemption
 from trainer.tracking import run_files, sender, trackers
 
-# Seconds that the end of a training waits for a tracker. A machine that is taken away leaves less.
-_PATIENCE, _IN_A_HURRY = 10.0, 2.0
+# Seconds that the end of a training waits for a tracker that works. A machine that is taken away
+# leaves less.
+_PATIENCE, _IN_A_HURRY = 60.0, 2.0
 
 # The loop at whose end operative_config.gin is there: another hook writes it after the first one,
 # maybe after this hook.

@@ -25,7 +25,7 @@ def main(argv: list[str]) -> None:
 
   Raises:
     SettingError: no run is named, or one was not tracked.
-    OutputError: the server does not answer.
+    OutputError: the server does not answer, or refuses.
   """
   model_dirs = argv[1:]
   if not model_dirs:
@@ -33,8 +33,7 @@ def main(argv: list[str]) -> None:
   for model_dir in model_dirs:
     try:
       print(f"{model_dir}: {later.send(model_dir, _TRACKING_URI.value)} has all.")
-    except trackers.UnreachableError as error:
+    except (trackers.UnreachableError, trackers.RefusedError) as error:
       raise errors.OutputError(
-        f"Cannot send {model_dir}: {error} (--tracking_uri, MLFLOW_TRACKING_URI, and for access "
-        "MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN)."
+        f"Cannot send {model_dir}: {error}. --tracking_uri and MLFLOW_TRACKING_URI name the server."
       ) from error

@@ -8,15 +8,13 @@ Layout: see `trainer.tracking.record`.
 """
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from trainer import errors
 from trainer.config import gin_names
-from trainer.reporting import trial_file
 from trainer.settings import setting_types
-from trainer.tracking import hook, mlflow_run, run_files, sweep_runs, trackers
+from trainer.tracking import hook, mlflow_process, mlflow_run, run_files, trackers
 
 _SCHEMES = (
   *("http", "https", "file", "databricks", "uc"),
@@ -64,12 +62,11 @@ class MLflowHook(hook.TrackingHook):
 
   def make_tracker(self, model_dir: str) -> trackers.Tracker:
     """Returns the run of a model_dir in MLflow."""
-    trial = trial_file.read(model_dir)
+    mlflow_process.prepare()  # MLflow's import takes as long as the training's first step
     return mlflow_run.MlflowRun(
       model_dir,
       self.tracking_uri,
       self.experiment,
       self.run_name or run_files.name_of(model_dir),
       self.tags,
-      functools.partial(sweep_runs.parent_of, trial) if trial else None,
     )

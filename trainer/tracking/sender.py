@@ -51,7 +51,7 @@ class Sender:
     self._asked: collections.deque[Callable[[], None]] = collections.deque()
     self._wake = threading.Event()
     self._changed = threading.Condition()
-    self._rounds_asked = self._rounds_done = 0
+    self._rounds_asked = self._rounds_done = self._rounds_failed = 0
     self._is_silent = False
     self._stopped = threading.Event()
     self._pause = seconds
@@ -69,12 +69,15 @@ class Sender:
     self._asked.append(what)
 
   def wait(self, seconds: float) -> bool:
-    """Waits until all is sent, at most so many seconds; returns whether it is."""
+    """Waits until all is sent or cannot be sent, at most so many seconds; returns whether it is."""
     with self._changed:
       self._rounds_asked += 1
       wanted = self._rounds_asked
       self._wake.set()
-      return self._changed.wait_for(lambda: self._rounds_done >= wanted, seconds)
+      self._changed.wait_for(lambda: max(self._rounds_done, self._rounds_failed) >= wanted, seconds)
+      if self._rounds_done < wanted and not self._is_silent:
+        self._warn("has not taken all yet")
+      return self._rounds_done >= wanted
 
   def stop(self) -> None:
     """Ends the thread after its present try."""
@@ -123,14 +126,11 @@ class Sender:
     except Exception as error:
       self._pause = min(2 * self._pause, _LONGEST_PAUSE)
       if not self._is_silent:
-        self._is_silent = True
-        logging.warning(
-          "%s does not take the run's data: %s. The training goes on. The next start of this "
-          "training sends the rest, or: python -m trainer.tracking %s",
-          self._tracker.name,
-          errors.first_line(error),
-          self._model_dir,
-        )
+        self._warn(f"does not take the run's data: {errors.first_line(error)}")
+      self._is_silent = True
+      with self._changed:
+        self._rounds_failed = wanted
+        self._changed.notify_all()
       return
     if self._is_silent:
       logging.info("%s answers again, and has all.", self._tracker.name)
@@ -138,6 +138,15 @@ class Sender:
     with self._changed:
       self._rounds_done = wanted
       self._changed.notify_all()
+
+  def _warn(self, problem):
+    logging.warning(
+      "%s %s. The training goes on. The next start of this training sends the rest, or: "
+      "python -m trainer.tracking %s",
+      self._tracker.name,
+      problem,
+      self._model_dir,
+    )
 
   def _note(self, lines):
     """Notes in the record what was sent, and up to where a later training may begin again."""

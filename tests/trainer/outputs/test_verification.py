@@ -2,12 +2,12 @@
 
 import os
 import signal
+import threading
 
 import numpy as np
 import pytest
 
 from trainer import errors
-from trainer.cli import json_lines
 from trainer.outputs import check_saved_model, verification
 
 
@@ -84,28 +84,17 @@ def test_ctrl_c_is_for_the_process_that_exports(tmp_path):
   for _ in range(2):
     with pytest.raises(errors.ExportError, match="nowhere"):
       verification.verify(str(tmp_path / "nowhere"), [])
-    os.kill(verification._worker._process.pid, signal.SIGINT)
+    os.kill(verification._worker.pid, signal.SIGINT)
 
 
-def test_an_interrupted_request_has_no_late_answer(monkeypatch):
+def test_a_process_that_dies_is_said_and_replaced(tmp_path):
   verification.prepare()
   worker = verification._worker
-
-  def interrupt(*arguments):
-    raise KeyboardInterrupt
-
-  monkeypatch.setattr(json_lines.Connection, "receive", interrupt)
-  with pytest.raises(KeyboardInterrupt):
-    worker.ask({})
-  assert not worker.is_alive()
-
-
-def test_a_process_that_dies_is_said_and_replaced():
-  verification.prepare()
-  worker = verification._worker
-  worker._process.kill()
-  worker._process.wait()
-  assert "died of SIGKILL" in worker.ask({})
+  os.kill(worker.pid, signal.SIGSTOP)  # it dies while the request waits
+  killed = threading.Timer(0.2, os.kill, (worker.pid, signal.SIGKILL))
+  killed.start()
+  with pytest.raises(errors.ExportError, match="process of the check died of SIGKILL"):
+    verification.verify(str(tmp_path), [])
   verification.prepare()
   assert verification._worker is not worker
   assert verification._worker.is_alive()

@@ -1,13 +1,15 @@
 """A run in MLflow, by MLflow's own client and a store of files."""
 
 import collections
+import json
 import math
 
 import pytest
 
+import trainer
 from trainer import errors
 from trainer.reporting import metrics_file, trial_file
-from trainer.tracking import later, mlflow_run, sender, sweep_runs, trackers
+from trainer.tracking import later, mlflow_process, mlflow_run, sender, sweep_runs, trackers
 
 mlflow = pytest.importorskip("mlflow")
 
@@ -144,11 +146,12 @@ def test_no_server_is_unreachable(tmp_path, monkeypatch):
     run.open([])
 
 
-def test_the_trials_of_a_sweep_are_children_of_one_run(tmp_path, uri):
-  for number in range(3):
+def trials(tmp_path, count):
+  """Yields the folders of a sweep's trials, before they run."""
+  for number in range(count):
     folder = tmp_path / "sweep" / "trials" / str(number)
     folder.mkdir(parents=True)
-    trial = trial_file.Trial(
+    trial_file.Trial(
       sweep="lr",
       id="abc",
       folder=str(tmp_path / "sweep"),
@@ -157,22 +160,23 @@ def test_the_trials_of_a_sweep_are_children_of_one_run(tmp_path, uri):
       bindings={"LR": "0.1"},
       metrics=["loss"],
       modes=["min"],
-    )
-    run = mlflow_run.MlflowRun(
-      str(folder),
-      uri,
-      "tests",
-      trial.title,
-      None,
-      lambda own, trial=trial: sweep_runs.parent_of(trial, own),
-    )
+    ).write(str(folder))
     append(folder, 10)
-    sender.Sender(run, str(folder)).send()
+    yield folder
+
+
+def finish_sweep(tmp_path, ended):
   (tmp_path / "best.gin").write_text("LR = 0.1")
-  ended = {str(tmp_path / "sweep" / "trials" / "2"): trackers.KILLED}
-  sweep_runs.finish(
-    str(tmp_path / "sweep"), {"loss": 0.5}, {"best.gin": str(tmp_path / "best.gin")}, ended
-  )
+  files = {"best.gin": str(tmp_path / "best.gin")}
+  ended = {str(tmp_path / "sweep" / "trials" / name): how for name, how in ended.items()}
+  sweep_runs.finish(str(tmp_path / "sweep"), {"loss": 0.5}, files, ended)
+
+
+def test_the_trials_of_a_sweep_are_children_of_one_run(tmp_path, uri):
+  for folder in trials(tmp_path, 3):
+    hook = trainer.MLflowHook(tracking_uri=uri, experiment="tests")
+    sender.Sender(hook.make_tracker(str(folder)), str(folder)).send()
+  finish_sweep(tmp_path, {"2": trackers.KILLED})
   found = {run.info.run_name: run for run in runs_of(uri)}
   parent = found.pop("lr")
   assert set(found) == {"trial 0", "trial 1", "trial 2"}
@@ -181,3 +185,36 @@ def test_the_trials_of_a_sweep_are_children_of_one_run(tmp_path, uri):
   assert found["trial 2"].info.status == "KILLED"
   files = mlflow.MlflowClient(uri).list_artifacts(parent.info.run_id)
   assert [file.path for file in files] == ["best.gin"]
+
+
+def test_a_sweep_sends_trials_that_found_no_server(tmp_path, uri, monkeypatch):
+  ask = mlflow_process.ask
+
+  def refuse(*arguments, **named):
+    raise trackers.UnreachableError("connection refused")
+
+  monkeypatch.setattr(mlflow_process, "ask", refuse)
+  for folder in trials(tmp_path, 2):
+    with pytest.raises(trackers.UnreachableError):
+      sender.Sender(mlflow_run.MlflowRun(str(folder), uri, "tests", "a"), str(folder)).send()
+  monkeypatch.setattr(mlflow_process, "ask", ask)
+  finish_sweep(tmp_path, {"0": trackers.FINISHED, "1": trackers.FINISHED})
+  found = {run.info.run_name: run for run in runs_of(uri)}
+  parent = found.pop("lr")
+  assert set(found) == {"trial 0", "trial 1"}
+  assert {run.data.tags["mlflow.parentRunId"] for run in found.values()} == {parent.info.run_id}
+  assert {run.info.status for run in found.values()} == {"FINISHED"}
+  assert points(uri, found["trial 1"], "train/loss") == {10: 1}
+
+
+def test_a_run_tells_its_program_and_its_command(tmp_path, uri):
+  run = a_run(tmp_path / "digits", uri)
+  command = "python -m trainer.main '--gin_bindings=MLflowHook.tracking_uri=\"http://host\"'"
+  known = {"started": "2026-11-21", "command": command, "commit": "4f0c", "earlier": []}
+  (tmp_path / "digits" / "environment.json").write_text(json.dumps(known))
+  run.open([])
+  run.set_parameters({})
+  tags = runs_of(uri)[0].data.tags
+  assert tags["mlflow.source.name"] == "trainer.main"
+  assert tags["mlflow.source.git.commit"] == "4f0c"
+  assert tags["command"] == command

@@ -91,6 +91,35 @@ def test_who_waits_for_a_dead_tracker_waits_no_longer_than_he_says(tmp_path):
   sending.stop()
 
 
+def test_a_dead_tracker_is_not_waited_for(tmp_path, caplog):
+  tracker = Memory(tmp_path, answers=False)
+  sending = sender.Sender(tracker, str(tmp_path), seconds=3600.0)
+  sending.start()
+  assert not sending.wait(3600.0)
+  assert tracker.tries == 1
+  assert len([each for each in caplog.records if each.levelname == "WARNING"]) == 1
+  sending.stop()
+
+
+def test_a_slow_tracker_has_not_taken_all_yet(tmp_path, caplog):
+  go_on = threading.Event()
+
+  class Slow(Memory):
+    def open(self, kinds):
+      assert go_on.wait(60.0)
+      return super().open(kinds)
+
+  sending = sender.Sender(Slow(tmp_path), str(tmp_path), seconds=3600.0)
+  sending.start()
+  assert not sending.wait(0.0)
+  [warning] = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+  assert "Memory has not taken all yet" in warning
+  assert f"python -m trainer.tracking {tmp_path}" in warning
+  go_on.set()
+  assert sending.wait(60.0)
+  sending.stop()
+
+
 def test_what_fails_on_the_way_is_asked_again(tmp_path):
   tracker = Memory(tmp_path)
   tries = []
