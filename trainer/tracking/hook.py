@@ -59,8 +59,11 @@ class TrackingHook:
     """Sends the last evaluation and the files, once all is evaluated and exported."""
     if not estimator.device.is_chief:
       return
-    if not self._sender:  # the training was complete, and this process has only exported
+    # The training was complete, and this process has only exported. An earlier one may have been
+    # killed after its last step, before it sent the parameters.
+    if not self._sender:
       self._begin(estimator.model_dir, None)
+      self._send_configuration(estimator.model_dir)
     self._send_files(estimator.model_dir, self.artifacts)
     self._close(trackers.FINISHED, _PATIENCE)
     self._stop()

@@ -60,6 +60,22 @@ def test_a_training_with_evaluations(tmp_path):
   ]
 
 
+def test_a_process_that_only_exports_sends_what_a_killed_one_could_not(tmp_path):
+  estimator = programs.estimator(tmp_path)
+  estimator.train(programs.train_input, max_steps=10)
+  following = Hook()
+  trainer.train_and_evaluate(
+    estimator,
+    trainer.TrainSpec(programs.train_input, 10, [following]),
+    trainer.EvalSpec(programs.examples(16)),
+  )
+  assert following.said == [
+    "open",
+    [("train", 10), ("eval", 10)],
+    *("parameters", [], [], trackers.FINISHED),
+  ]
+
+
 def test_a_training_that_fails_says_so_and_one_that_was_ended(tmp_path):
   def fail(error):
     def raise_it(step, metrics, estimator):

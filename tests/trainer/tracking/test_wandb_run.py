@@ -108,7 +108,7 @@ def test_without_access_the_run_is_kept_on_the_disk(tmp_path, wandb, caplog):
   assert math.isnan(kept.lines[0]["train/loss"])
   [warning] = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
   assert "api_key not configured" in warning
-  assert f"{tmp_path}/wandb; `wandb sync` sends it" in warning
+  assert f"{tmp_path}/wandb keeps it; `wandb sync` sends it" in warning
 
 
 def test_parameters_are_numbers_where_gin_has_numbers(tmp_path, wandb):
