@@ -360,3 +360,14 @@ def test_functions_of_contrib_nn():
   np.testing.assert_array_equal(contrib.nn.nth_element(values, 0, reverse=True), [3, 6])
   wanted = np.minimum(2 * np.log1p(np.exp(values.numpy() / 2)), 5.0)
   np.testing.assert_allclose(contrib.nn.scaled_softplus(values, 2.0, 5.0), wanted, rtol=1e-6)
+
+
+def test_a_deprecated_function_logs_at_its_first_call(caplog):
+  @contrib.framework.deprecated("2020-01-01", "Use other.")
+  def older(x):
+    return x + 1
+
+  with caplog.at_level("WARNING", "absl"):
+    assert (older(1), older(2)) == (2, 3)
+  (record,) = [one for one in caplog.records if "older" in one.getMessage()]
+  assert record.getMessage().endswith("will be removed after 2020-01-01. Use other.")

@@ -66,6 +66,9 @@ def test_a_network_trains_and_has_its_end_points(slim, tmp_path):
   from trainer.compat.v1.contrib.slim.nets import resnet_v1
 
   assert slim.nets.resnet_v1.tiny is resnet_v1.tiny
+  from trainer.compat.v1.contrib.slim.python.slim.nets.resnet_v1 import tiny
+
+  assert tiny is resnet_v1.tiny
   found = []
 
   def model_fn(features, labels, mode):

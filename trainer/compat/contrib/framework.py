@@ -1,10 +1,12 @@
 """tf.contrib.framework: arg_scope, and functions that find variables and read checkpoints."""
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
 from trainer.compat.graph_mode import habits
 from trainer.compat.layers.contrib import common
@@ -126,3 +128,31 @@ def _begins_with(model_path: str, var_list: dict[str, Any]) -> bool:
 def with_shape(expected_shape: Any, tensor: tf.Tensor) -> tf.Tensor:
   """Returns the tensor after a check of its shape."""
   return tf.ensure_shape(tensor, expected_shape)
+
+
+def deprecated(
+  date: str | None, instructions: str, warn_once: bool = True
+) -> Callable[[Callable], Callable]:
+  """Returns a decorator of a function whose call logs that it will go.
+
+  Args:
+    date: when; None: some day.
+    instructions: what to use instead.
+    warn_once: whether only the first call logs.
+  """
+
+  def decorate(function: Callable) -> Callable:
+    told = False
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+      nonlocal told
+      if not (told and warn_once):
+        told = True
+        when = f"after {date}" if date else "in a future version"
+        logging.warning("%s will be removed %s. %s", function.__qualname__, when, instructions)
+      return function(*args, **kwargs)
+
+    return call
+
+  return decorate

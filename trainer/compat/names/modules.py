@@ -85,7 +85,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     package, public = _split(fullname)
     if package not in _tables or not public:
       return None
-    if public not in _tables[package] and not _is_inside(public):
+    if not (public in _tables[package] or _is_inside(public) or _other_name(package, public)):
       raise absent.AbsentModuleError(fullname, package)
     return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
@@ -138,6 +138,8 @@ def value(module: str, name: str) -> Any:
       raise absent.AbsentNameError(full, str(error), package) from error
   if name.startswith("__"):
     raise AttributeError(f"module {module!r} has no attribute {name!r}")
+  if other := _other_name(package, public):
+    return getattr(importlib.import_module(f"{package}.{other}"), name)
   if inside := _INSIDE.fullmatch(public):
     return _value_inside(package, inside, full, name)
   if not absent_names.is_known(full):
@@ -187,6 +189,14 @@ def _value_inside(package: str, inside: re.Match, full: str, name: str) -> Any:
 def _is_inside(public: str) -> bool:
   found = _INSIDE.fullmatch(public)
   return found is not None and found[2].count(".") <= _DEPTH
+
+
+def _other_name(package: str, public: str) -> str | None:
+  """Returns "contrib.slim.nets.vgg" for "contrib.slim.python.slim.nets.vgg", if it exists."""
+  found = _INSIDE.fullmatch(public)
+  inner = found[2].split(".")[2:] if found else []
+  name = ".".join([found[1], *inner]) if found and inner else None
+  return name if name in _tables[package] else None
 
 
 def _split(module: str) -> tuple[str, str]:
