@@ -371,3 +371,25 @@ def test_a_deprecated_function_logs_at_its_first_call(caplog):
     assert (older(1), older(2)) == (2, 3)
   (record,) = [one for one in caplog.records if "older" in one.getMessage()]
   assert record.getMessage().endswith("will be removed after 2020-01-01. Use other.")
+
+
+def test_hooks_take_the_place_of_monitors():
+  hook = tf.train.StopAtStepHook(3)
+  replace = contrib.learn.monitors.replace_monitors_with_hooks
+  assert (replace([hook], None), replace(None, None)) == ([hook], [])
+  assert "train_and_evaluate" in verdicts.of("contrib.learn.monitors.ValidationMonitor").advice
+
+
+def test_data_files_of_names_and_patterns(tmp_path):
+  for name in ("a-0", "a-1", "b"):
+    (tmp_path / name).touch()
+  find = contrib.slim.parallel_reader.get_data_files
+  found = find([f"{tmp_path}/a-*", f"{tmp_path}/c"])
+  assert sorted(found) == [f"{tmp_path}/{name}" for name in ("a-0", "a-1", "c")]
+  with pytest.raises(ValueError, match=r"d\*.*no file"):
+    find(f"{tmp_path}/d*")
+
+
+def test_the_open_name_scope():
+  with tf.Graph().as_default(), tf.name_scope("a"), tf.name_scope("b"):
+    assert contrib.framework.get_name_scope() == "a/b"

@@ -393,3 +393,8 @@ def test_features_may_have_several_rows_for_each_example(tmp_path, device, is_tp
     w -= 0.1 * 2 * rows.T @ (rows @ w) / len(rows)
   np.testing.assert_allclose(estimator.get_variable_value("net/w"), w, rtol=1e-5)
   assert shapes == {((2,), 2)}
+
+
+def test_only_a_run_config_of_tpus_has_a_tpu_config():
+  assert not hasattr(tf.estimator.RunConfig(), "tpu_config")
+  assert tf.estimator.tpu.RunConfig().tpu_config.iterations_per_loop == 2

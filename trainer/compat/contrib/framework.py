@@ -130,6 +130,11 @@ def with_shape(expected_shape: Any, tensor: tf.Tensor) -> tf.Tensor:
   return tf.ensure_shape(tensor, expected_shape)
 
 
+def get_name_scope() -> str:
+  """Returns the name scope that is open, without a slash at its end."""
+  return v1.get_default_graph().get_name_scope()
+
+
 def deprecated(
   date: str | None, instructions: str, warn_once: bool = True
 ) -> Callable[[Callable], Callable]:

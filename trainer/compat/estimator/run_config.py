@@ -162,7 +162,9 @@ class RunConfig:
     train_distribute: Any = None,
     **others: Any,
   ):
-    self.tpu_config: TPUConfig | None = others.pop("tpu_config", None)
+    # Programs ask hasattr(config, "tpu_config") whether a TPUEstimator trains.
+    if (tpu_config := others.pop("tpu_config", None)) is not None:
+      self.tpu_config: TPUConfig = tpu_config
     self.cluster = others.pop("cluster", None)
     self.model_dir = None if model_dir in (None, "") else os.fspath(model_dir)
     self.tf_random_seed = tf_random_seed
@@ -254,7 +256,7 @@ class RunConfig:
       given[name] = getattr(self, name)
     given["keep_checkpoint_max"] = self.keep_checkpoint_max or 0
     given.setdefault("retention", self._retention())
-    tpu_config = self.tpu_config or TPUConfig()
+    tpu_config = getattr(self, "tpu_config", None) or TPUConfig()
     given["tpu_config"] = tpu_config.octet(use_tpu)
     return trainer.RunConfig(**given)
 

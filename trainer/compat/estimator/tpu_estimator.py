@@ -43,7 +43,7 @@ class TPUEstimator(estimator.Estimator):
     export_saved_model_api_version: Any = None,
   ):
     del export_saved_model_api_version
-    if config is None or config.tpu_config is None:
+    if config is None or getattr(config, "tpu_config", None) is None:
       raise ValueError("config must be provided: a tf.estimator.tpu.RunConfig with a TPUConfig.")
     if embedding_config_spec is not None:
       raise errors.SettingError(

@@ -140,6 +140,7 @@ MODULES = {
   "contrib.keras": Names("trainer.compat.v1.keras"),
   "contrib.layers.utils": Names(".contrib.layer_utils"),
   "contrib.learn": Names(".contrib.learn", homes={".estimator.run_config": "RunConfig"}),
+  "contrib.learn.monitors": Names(".contrib.monitors"),
   "contrib.lookup": Names(".contrib.lookup", f"{_TF1}.lookup", "tensorflow.lookup"),
   "contrib.losses": Names(".contrib.losses"),
   "contrib.losses.metric_learning": Names(".contrib.metric_learning"),
@@ -187,6 +188,7 @@ MODULES = {
   "contrib.slim.layers.utils": Names(".contrib.layer_utils"),
   "contrib.slim.learning": Names(".contrib.slim_learning"),
   "contrib.slim.metrics": Names("trainer.compat.v1.contrib.metrics"),
+  "contrib.slim.parallel_reader": Names(".contrib.data_files"),
   "contrib.slim.nets": Names(homes={".contrib.slim_nets": _SLIM_NETS}),
   **{
     f"contrib.slim.nets.{net}": Names(f"trainer.compat.contrib.slim_nets.{net}")
