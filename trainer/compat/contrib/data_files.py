@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-import tensorflow as tf
+from trainer.io import storage
 
 __all__ = ["get_data_files"]
 
@@ -16,7 +16,7 @@ def get_data_files(data_sources: str | Sequence[str]) -> list[str]:
   if isinstance(data_sources, list | tuple):
     return [name for one in data_sources for name in get_data_files(one)]
   is_pattern = any(mark in data_sources for mark in "*?[")
-  found = tf.io.gfile.glob(data_sources) if is_pattern else [data_sources]
+  found = storage.glob(data_sources) if is_pattern else [data_sources]
   if not found:
     raise ValueError(f"get_data_files({data_sources!r}): no file has such a name.")
   return found
