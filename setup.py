@@ -30,8 +30,9 @@ TENSORFLOW = {
   "tpu": [*TENSORFLOW_CPU, "jax[tpu]>=0.8.1,<=0.10.2", *PJRT[1:], *LIBTPU],
 }
 
-# cmaes is for the sampler of that name; sqlalchemy is Optuna's way to its databases, and ours.
-SWEEP = ["cmaes", "matplotlib>=3.8", "optuna>=4,<6", "sqlalchemy>=2,<3"]
+# cmaes is for the sampler of that name; sqlalchemy is Optuna's way to its databases, and ours. From
+# 2.1 on, it opens postgresql:// with psycopg; before, with psycopg2.
+SWEEP = ["cmaes", "matplotlib>=3.8", "optuna>=4,<6", "sqlalchemy>=2.1,<3"]
 
 MLFLOW = ["mlflow-skinny>=3.10,<4"]
 
