@@ -207,8 +207,9 @@ def outage(command, client, uri, folder, rounds, steps, port):
   ratios = []
   for number in range(rounds):
     plain, followed = f"{folder}/plain-{number}", f"{folder}/followed-{number}"
-    finish(train(plain, "", *bindings))
     with server(command, folder, port) as process:
+      # Beside the server too, which still starts its parts after it has answered.
+      finish(train(plain, "", *bindings))
       training = train(followed, uri, *bindings)
       while training.poll() is None and _newest(followed) < steps // 2:
         time.sleep(0.05)
