@@ -104,7 +104,7 @@ def test_an_init_fn_that_restores_is_where_variables_begin(tmp_path, checkpoint,
   ("given", "told"),
   [
     ({"init_op": "an operation"}, "init_op"),
-    ({"init_fn": lambda _, session: session.run("all")}, "init_fn asks for 'all'"),
+    ({"init_fn": lambda _, session: session.run("all")}, "init_fn asks for the value of 'all'"),
   ],
 )
 def test_a_scaffold_that_needs_a_session_is_refused_before_anything_is_written(
