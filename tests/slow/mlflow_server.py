@@ -86,27 +86,35 @@ def _wait_for(address, process):
 
 
 def train(model_dir, uri, *bindings):
-  """Starts a training of the digits; without a uri, nothing tracks it."""
+  """Starts a training of the digits; without a uri, nothing tracks it.
+
+  The training's output goes to a file: a full pipe would stop a training that nobody reads.
+  """
   hook = ["run.train_hooks = [@MLflowHook()]", f"MLflowHook.tracking_uri = '{uri}'"]
   hook += [f"MLflowHook.experiment = '{EXPERIMENT}'", "MLflowHook.seconds = 1.0"]
   flags = [f"--gin_bindings={each}" for each in [*(hook if uri else []), *bindings]]
-  return subprocess.Popen(
-    [
-      *(sys.executable, "-m", "trainer.main", "--gin_file=gin_configs/digits.gin"),
-      *(f"--model_dir={model_dir}", "--device=cpu", *flags),
-    ],
-    cwd=ROOT,
-    stdout=subprocess.PIPE,
-    stderr=subprocess.STDOUT,
-    text=True,
-  )
+  with open(_log(model_dir), "a") as log:
+    return subprocess.Popen(
+      [
+        *(sys.executable, "-m", "trainer.main", "--gin_file=gin_configs/digits.gin"),
+        *(f"--model_dir={model_dir}", "--device=cpu", *flags),
+      ],
+      cwd=ROOT,
+      stdout=log,
+      stderr=subprocess.STDOUT,
+    )
 
 
-def finish(process):
+def finish(process, model_dir):
   """Waits for a training; returns its output."""
-  said = process.communicate()[0]
+  process.wait()
+  said = pathlib.Path(_log(model_dir)).read_text()
   assert process.returncode == 0, said
   return said
+
+
+def _log(model_dir):
+  return f"{model_dir}.log"
 
 
 def counted(client, run):
@@ -152,10 +160,10 @@ def kill_and_resume(client, uri, folder, kills, steps, chance):
     while process.poll() is None and _sent(model_dir) < at:
       time.sleep(0.02)
     process.kill()
-    process.communicate()
+    process.wait()
     assert process.returncode == -signal.SIGKILL, "The training was too short to be killed."
     print(f"killed at step {_newest(model_dir)}, sent {_sent(model_dir)}", flush=True)
-  finish(train(model_dir, uri, *bindings))
+  finish(train(model_dir, uri, *bindings), model_dir)
   run = require_whole(client, model_dir)
   print(f"one run, {sum(written(model_dir).values())} points, each once: {run.info.run_id}")
 
@@ -209,12 +217,12 @@ def outage(command, client, uri, folder, rounds, steps, port):
     plain, followed = f"{folder}/plain-{number}", f"{folder}/followed-{number}"
     with server(command, folder, port) as process:
       # Beside the server too, which still starts its parts after it has answered.
-      finish(train(plain, "", *bindings))
+      finish(train(plain, "", *bindings), plain)
       training = train(followed, uri, *bindings)
       while training.poll() is None and _newest(followed) < steps // 2:
         time.sleep(0.05)
       stop(process)
-      said = finish(training)
+      said = finish(training, followed)
     assert said.count("does not take the run's data") == 1, said
     ratios.append(speed(followed) / speed(plain))
     print(f"steps a second with a dying server: {ratios[-1]:.3f} of those without", flush=True)
