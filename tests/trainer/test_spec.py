@@ -70,7 +70,9 @@ def test_host_functions_may_have_defaults_and_take_any(pair):
 
 @pytest.mark.parametrize("name", ["loss", "global_step"])
 def test_metrics_do_not_take_reserved_names(name):
-  with pytest.raises(errors.SettingError, match=f"rename the metric '{name}'"):
+  with pytest.raises(
+    errors.SettingError, match=f"Octet itself reports .*; rename the metric '{name}'"
+  ):
     spec.check_metrics({"accuracy": 1, name: 2})
 
 

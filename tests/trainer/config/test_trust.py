@@ -48,40 +48,40 @@ LINE = r"hostile\.gin:%d: "
 # name: (text of hostile.gin, what the message begins with; None where the file does no harm).
 TRIES = {
   # Imports.
-  "os": ("import os", LINE % 1 + "Octet refuses import os"),
-  "subprocess": ("\nimport subprocess", LINE % 2 + "Octet refuses import subprocess"),
-  "builtins": ("import builtins", LINE % 1 + "Octet refuses import builtins"),
-  "importlib": ("import importlib", LINE % 1 + "Octet refuses import importlib"),
-  "ctypes": ("import ctypes", LINE % 1 + "Octet refuses import ctypes"),
-  "pickle": ("import pickle", LINE % 1 + "Octet refuses import pickle"),
-  "part of a module": ("import os.path", LINE % 1 + r"Octet refuses import os\.path"),
-  "from": ("from os import path", LINE % 1 + r"Octet refuses import os\.path"),
-  "alias": ("import os as models", LINE % 1 + "Octet refuses import os"),
-  "the main module": ("import __main__", LINE % 1 + "Octet refuses import __main__"),
+  "os": ("import os", LINE % 1 + "Octet refuses import os:"),
+  "subprocess": ("\nimport subprocess", LINE % 2 + "Octet refuses import subprocess:"),
+  "builtins": ("import builtins", LINE % 1 + "Octet refuses import builtins:"),
+  "importlib": ("import importlib", LINE % 1 + "Octet refuses import importlib:"),
+  "ctypes": ("import ctypes", LINE % 1 + "Octet refuses import ctypes:"),
+  "pickle": ("import pickle", LINE % 1 + "Octet refuses import pickle:"),
+  "part of a module": ("import os.path", LINE % 1 + r"Octet refuses import os\.path:"),
+  "from": ("from os import path", LINE % 1 + r"Octet refuses import os\.path:"),
+  "alias": ("import os as models", LINE % 1 + "Octet refuses import os:"),
+  "the main module": ("import __main__", LINE % 1 + "Octet refuses import __main__:"),
   "a command": (
     "import trainer.plot.__main__",
-    LINE % 1 + r"Octet refuses import trainer\.plot\.__main__",
+    LINE % 1 + r"Octet refuses import trainer\.plot\.__main__:",
   ),
-  "an installed library": ("import numpy", LINE % 1 + "Octet refuses import numpy"),
-  "one that acts when imported": ("import strangers", LINE % 1 + "Octet refuses import strangers"),
-  "a part of Keras": ("import keras.saving", LINE % 1 + r"Octet refuses import keras\.saving"),
+  "an installed library": ("import numpy", LINE % 1 + "Octet refuses import numpy:"),
+  "one that acts when imported": ("import strangers", LINE % 1 + "Octet refuses import strangers:"),
+  "a part of Keras": ("import keras.saving", LINE % 1 + r"Octet refuses import keras\.saving:"),
   "a part of TensorFlow": (
     "import tensorflow.io",
-    LINE % 1 + r"Octet refuses import tensorflow\.io",
+    LINE % 1 + r"Octet refuses import tensorflow\.io:",
   ),
   "inside TensorFlow": (
     "import tensorflow.python.platform.gfile",
-    LINE % 1 + r"Octet refuses import tensorflow\.python\.platform\.gfile",
+    LINE % 1 + r"Octet refuses import tensorflow\.python\.platform\.gfile:",
   ),
   "gin's torch": (
     "import gin.torch.external_configurables",
-    LINE % 1 + r"Octet refuses import gin\.torch",
+    LINE % 1 + r"Octet refuses import gin\.torch\.external_configurables:",
   ),
   "letters that look alike": ("import ｏｓ", LINE % 1),
   "a module of another's": ("import models.os", LINE % 1 + r"there is no module models\.os"),
   # Includes.
-  "an include": ("X = 1\ninclude 'inner.gin'", r"inner\.gin:2: Octet refuses import os"),
-  "includes in includes": ("include 'outer.gin'", r"inner\.gin:2: Octet refuses import os"),
+  "an include": ("X = 1\ninclude 'inner.gin'", r"inner\.gin:2: Octet refuses import os:"),
+  "includes in includes": ("include 'outer.gin'", r"inner\.gin:2: Octet refuses import os:"),
   "no gin file": ("include '/proc/self/environ'", LINE % 1 + ".*expected a gin file"),
   "a device": ("include '/dev/zero'", LINE % 1 + ".*expected a gin file"),
   "a circle": ("include 'hostile.gin'", LINE % 1 + "the file includes itself"),
@@ -121,7 +121,7 @@ TRIES = {
   # Dynamic registration.
   "an import then": (
     DYNAMIC + "import os\nstart.params = @os.system()",
-    LINE % 2 + "Octet refuses import os",
+    LINE % 2 + "Octet refuses import os:",
   ),
   "through a module": (
     DYNAMIC + "import models.digits_mlp\nx/models.digits_mlp.gin.config.os.system.command = 'true'",
@@ -131,28 +131,28 @@ TRIES = {
   "a partial": (DYNAMIC + "import mine\nX = @mine.touch()", LINE % 3 + ".*leads to functools"),
   "TensorFlow through mine": (
     DYNAMIC + "import mine\nX = @mine.tf.io.write_file()",
-    LINE % 3 + r"Octet refuses mine\.tf\.io\.write_file",
+    LINE % 3 + r"Octet refuses mine\.tf\.io\.write_file;",
   ),
   "mine's builtins": (
     DYNAMIC + "import mine\nX = @mine.__builtins__.get()",
-    LINE % 3 + r"Octet refuses mine\.__builtins__\.get",
+    LINE % 3 + r"Octet refuses mine\.__builtins__\.get;",
   ),
   "globals": (
     DYNAMIC + "import mine\nX = @mine.build.__globals__.get()",
-    LINE % 3 + r"Octet refuses mine\.build\.__globals__\.get",
+    LINE % 3 + r"Octet refuses mine\.build\.__globals__\.get;",
   ),
   "subclasses": (
     DYNAMIC + "import mine\nX = @mine.Model.__base__.__subclasses__()",
-    LINE % 3 + r"Octet refuses mine\.Model\.__base__\.__subclasses__",
+    LINE % 3 + r"Octet refuses mine\.Model\.__base__\.__subclasses__;",
   ),
   "gin's globals": (DYNAMIC + "X = @gin.macro.__globals__()", LINE % 2 + ".*refuses"),
   "what Octet writes with": (
     DYNAMIC + "import trainer.io.files\nX = @trainer.io.files.write()",
-    LINE % 3 + r"Octet refuses trainer\.io\.files\.write",
+    LINE % 3 + r"Octet refuses trainer\.io\.files\.write;",
   ),
   "a file writer": (
     DYNAMIC + "import trainer.io.files\nX = @trainer.io.files.write_atomically()",
-    LINE % 3 + r"Octet refuses trainer\.io\.files\.write_atomically",
+    LINE % 3 + r"Octet refuses trainer\.io\.files\.write_atomically;",
   ),
   "a process": (
     DYNAMIC + "import trainer.cli.processes\nX = @trainer.cli.processes.subprocess.run()",
@@ -160,31 +160,31 @@ TRIES = {
   ),
   "a function that runs commands": (
     DYNAMIC + "import trainer.cli.processes\nX = @trainer.cli.processes.run_command()",
-    LINE % 3 + r"Octet refuses trainer\.cli\.processes\.run_command",
+    LINE % 3 + r"Octet refuses trainer\.cli\.processes\.run_command;",
   ),
   "writes a SavedModel": (
     DYNAMIC + "import tensorflow as tf\nX = @tf.saved_model.save()",
-    LINE % 3 + r"Octet refuses tf\.saved_model\.save",
+    LINE % 3 + r"Octet refuses tf\.saved_model\.save;",
   ),
   "writes a file": (
     DYNAMIC + "import tensorflow as tf\nX = @tf.io.write_file()",
-    LINE % 3 + r"Octet refuses tf\.io\.write_file",
+    LINE % 3 + r"Octet refuses tf\.io\.write_file;",
   ),
   "py_function": (
     DYNAMIC + "import tensorflow as tf\nX = @tf.py_function()",
-    LINE % 3 + r"Octet refuses tf\.py_function",
+    LINE % 3 + r"Octet refuses tf\.py_function;",
   ),
   "downloads": (
     DYNAMIC + "import keras\nX = @keras.utils.get_file()",
-    LINE % 3 + r"Octet refuses keras\.utils\.get_file",
+    LINE % 3 + r"Octet refuses keras\.utils\.get_file;",
   ),
   "loads a model": (
     DYNAMIC + "from tensorflow import keras\nX = @keras.models.load_model()",
-    LINE % 3 + r"Octet refuses keras\.models\.load_model",
+    LINE % 3 + r"Octet refuses keras\.models\.load_model;",
   ),
   "a layer that loads": (
     DYNAMIC + "import keras\nX = @keras.layers.TFSMLayer()",
-    LINE % 3 + r"Octet refuses keras\.layers\.TFSMLayer",
+    LINE % 3 + r"Octet refuses keras\.layers\.TFSMLayer;",
   ),
   "a layer of a function": (
     DYNAMIC + "import keras\nimport mine\n"
@@ -193,7 +193,7 @@ TRIES = {
   ),
   "a callback": (
     DYNAMIC + "import keras\nX = @keras.callbacks.CSVLogger()",
-    LINE % 3 + r"Octet refuses keras\.callbacks\.CSVLogger",
+    LINE % 3 + r"Octet refuses keras\.callbacks\.CSVLogger;",
   ),
   "Keras's own modules": (
     DYNAMIC + "import keras\nX = @keras.src.utils.file_utils.os.system()",
@@ -432,7 +432,7 @@ def test_a_part_of_a_package_may_be_allowed():
   limit = trust.Allowed(["email.mime"])
   limit.check_import("email.mime.text", "a.gin:1")
   for module in ("email", "email.message", "email.mimes"):
-    with pytest.raises(errors.SettingError, match=f"a.gin:1: Octet refuses import {module}"):
+    with pytest.raises(errors.SettingError, match=f"a.gin:1: Octet refuses import {module}:"):
       limit.check_import(module, "a.gin:1")
 
 
@@ -442,7 +442,7 @@ def test_a_package_of_ones_own_with_the_name_of_one_of_octets(tmp_path, monkeypa
     submodule_search_locations=[str(tmp_path / "elsewhere" / "models")], has_location=True
   )
   monkeypatch.setattr(trust.importlib.util, "find_spec", lambda name: spec)
-  with pytest.raises(errors.SettingError, match=r"refuses import models\.evil"):
+  with pytest.raises(errors.SettingError, match=r"refuses import models\.evil:"):
     trust.Allowed(["."]).check_import("models.evil", "a.gin:1")
 
 

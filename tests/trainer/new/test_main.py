@@ -42,7 +42,9 @@ def test_what_it_consists_of(tmp_path):
 
 @pytest.mark.parametrize("name", ["models", "input_pipelines", "json", "numpy", "tests", "data"])
 def test_a_name_that_is_taken(name, tmp_path):
-  with pytest.raises(errors.SettingError, match=f"{name} .*hide the other"):
+  with pytest.raises(
+    errors.SettingError, match=f"Another module has the name {name} .*hide the other"
+  ):
     main.create(tmp_path / name)
   assert not list(tmp_path.iterdir())
 

@@ -56,7 +56,7 @@ def test_the_command_needs_no_tensorflow(two, tmp_path):
 @pytest.mark.parametrize(
   "arguments, message",
   [
-    ([], "No folder of a run"),
+    ([], "No folder of a run. Try: python -m trainer.plot out/digits"),
     (["nowhere"], "There are no metrics in nowhere: no metrics.jsonl with a report in it."),
     (
       ["lr1", "--output=curves.gif"],
