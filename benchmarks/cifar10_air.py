@@ -82,7 +82,8 @@ def torch(turns, precision, channels_last=True, compiled=False):
   random = np.random.RandomState(1)
   images = random.randint(0, 256, (50_000, 32, 32, 3), np.uint8)
   labels = random.randint(0, 10, 50_000)
-  train = torch_air.Training(images, labels, getattr(torch, precision), channels_last, compiled)
+  dtype = getattr(torch, precision)
+  train = torch_air.Training(images, labels, BATCH_SIZE, dtype, channels_last, compiled)
   while turns.take():
     for _ in range(STEPS):
       train()

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 WIDTHS = (64, 256, 256)
-BATCH_SIZE = 1024
 STEPS = 475
 MOMENTUM = 0.85
 LEARNING_RATE = 1.5  # for a mean over the batch
@@ -62,12 +61,14 @@ class Training:
   Args:
     images: uint8 [n, 32, 32, 3].
     labels: int [n].
+    batch_size: images in a step.
     dtype: of the convolutions: torch.float32 or torch.bfloat16.
     channels_last: whether the images lie in memory as [b, h, w, c].
     compiled: whether torch.compile compiles the network and the loss.
   """
 
-  def __init__(self, images, labels, dtype, channels_last=True, compiled=False):
+  def __init__(self, images, labels, batch_size, dtype, channels_last=True, compiled=False):
+    self._batch_size = batch_size
     self._format = torch.channels_last if channels_last else torch.contiguous_format
     mean = torch.tensor([0.4914, 0.4822, 0.4465]).view(1, 3, 1, 1)
     deviation = torch.tensor([0.2470, 0.2435, 0.2616]).view(1, 3, 1, 1)
@@ -83,10 +84,11 @@ class Training:
     norms = [layer.bias for layer in self.network if isinstance(layer, _Norm)]
     others = [
       value
-      for value in self.network.parameters()
-      if value.requires_grad and not any(value is norm for norm in norms)
+      for layer in self.network
+      if not isinstance(layer, _Norm)
+      for value in layer.parameters()
+      if value.requires_grad
     ]
-    decay = {"weight_decay": WEIGHT_DECAY}
     self._optimizer = torch.optim.SGD(
       [
         {
@@ -94,7 +96,7 @@ class Training:
           "lr": LEARNING_RATE * BIAS_FACTOR,
           "weight_decay": WEIGHT_DECAY / BIAS_FACTOR,
         },
-        {"params": others, "lr": LEARNING_RATE} | decay,
+        {"params": others, "lr": LEARNING_RATE, "weight_decay": WEIGHT_DECAY},
       ],
       momentum=MOMENTUM,
       nesterov=True,
@@ -111,11 +113,11 @@ class Training:
 
   def __call__(self):
     """Trains a step, and returns its loss."""
-    per_epoch = len(self._labels) // BATCH_SIZE
-    begin = self._step % per_epoch * BATCH_SIZE
+    per_epoch = len(self._labels) // self._batch_size
+    begin = self._step % per_epoch * self._batch_size
     if begin == 0:
       self._begin_epoch()
-    rows = self._order[begin : begin + BATCH_SIZE]
+    rows = self._order[begin : begin + self._batch_size]
     images = self._images[rows].contiguous(memory_format=self._format)
     loss = self._loss(images, self._labels[rows])
     self._optimizer.zero_grad(set_to_none=True)

@@ -19,7 +19,6 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
-from trainer import errors
 
 from . import images as image_files
 from . import in_memory
@@ -76,11 +75,7 @@ def load(split: str) -> tuple[np.ndarray, np.ndarray]:
   Raises:
     SettingError: there is no such split.
   """
-  if split not in SPLITS:
-    raise errors.SettingError(
-      f"digits: there is no split {split!r}; expected one of "
-      f"{', '.join(SPLITS)} (gin: digits.input_fn.split)."
-    )
+  in_memory.check_split("digits", split, SPLITS)
   from sklearn import datasets  # here, because the import takes a second
 
   digits = datasets.load_digits()

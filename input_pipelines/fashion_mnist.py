@@ -116,11 +116,7 @@ def load(
     SettingError: there is no such split.
     InputError: no place has the set, or a file is damaged.
   """
-  if split not in _FILES:
-    raise errors.SettingError(
-      f"fashion_mnist: there is no split {split!r}; expected one of "
-      f"{', '.join(_FILES)} (gin: fashion_mnist.input_fn.split)."
-    )
+  in_memory.check_split("fashion_mnist", split, _FILES)
   return _find(data_dir, idx_dir)(split)
 
 

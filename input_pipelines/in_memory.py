@@ -10,18 +10,34 @@ state of an iterator, a part of a checkpoint, is small: the row numbers of an ep
 batches.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 import trainer
+from trainer import errors
 
 # AutoGraph would read and rewrite the source of every mapped function, which takes longer than
 # everything else here. Only functions of users may need it: see `converted`.
 as_written = tf.autograph.experimental.do_not_convert
 _autograph = tf.__internal__.autograph
+
+
+def check_split(name: str, split: str, splits: Iterable[str]) -> None:
+  """Raises SettingError if a set has no such split.
+
+  Args:
+    name: of the input pipeline's module; the gin setting is `NAME.input_fn.split`.
+    split: the setting's value.
+    splits: all splits of the set.
+  """
+  if split not in splits:
+    raise errors.SettingError(
+      f"{name}: there is no split {split!r}; expected one of {', '.join(splits)} (gin: "
+      f"{name}.input_fn.split)."
+    )
 
 
 def batches(

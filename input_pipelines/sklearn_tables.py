@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer import errors
-
-from . import tabular
+from . import in_memory, tabular
 
 SPLITS = ("train", "test")
 _EVERY = 5  # the first row of each so many is for the test
@@ -32,11 +30,7 @@ def load(
   Raises:
     SettingError: there is no such split.
   """
-  if split not in SPLITS:
-    raise errors.SettingError(
-      f"{name}: there is no split {split!r}; expected one of {', '.join(SPLITS)} (gin: "
-      f"{name}.input_fn.split)."
-    )
+  in_memory.check_split(name, split, SPLITS)
   from sklearn import datasets  # here, because the import takes a second
 
   found = getattr(datasets, f"load_{name}")(**options)

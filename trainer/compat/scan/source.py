@@ -194,7 +194,7 @@ def read(path: pathlib.Path) -> Source:
   bound.pop("*", None)
   taken = [found for node in ast.walk(tree) for found in _taken(node, guarded)]
   own = {Use(one.full, one.node.lineno, INSIDE) for one in kept if one.name != "*"}
-  return Source(path, text, imports, uses_lib.found(tree, bound, own), tree, bound, taken)
+  return Source(path, text, imports, uses_lib.found(tree, bound, own, {}), tree, bound, taken)
 
 
 def _guarded(tree: ast.AST) -> set[int]:

@@ -48,7 +48,7 @@ class Use:
   optimizers: tuple[str, ...] = ()
 
 
-def found(tree: ast.Module, bound: Bound, own: Iterable[Use] = (), files: Files = {}) -> list[Use]:  # noqa: B006
+def found(tree: ast.Module, bound: Bound, own: Iterable[Use], files: Files) -> list[Use]:
   """Returns the uses of a file in order.
 
   Args:
