@@ -40,6 +40,7 @@ def model_fn(
   label_smoothing: float = 0.2,
   weight_decay: float = 0.0,
   bias_decay: float = 0.0,
+  synchronized: bool = False,
   views: averaged_views.Views = "mirror and translate",
   sample_weight: tf.Tensor | None = None,
 ) -> trainer.EstimatorSpec:
@@ -59,6 +60,8 @@ def model_fn(
     weight_decay: the loss gets this times half the sum of squares of the kernels and of the first
       layer's bias.
     bias_decay: the same for the biases of batch norm.
+    synchronized: whether batch norm uses the mean and variance of the global batch; by default each
+      core uses its own batch.
     views: of each image in evaluation, prediction and exports, see `averaged_views`.
     sample_weight: float32 [b], weights of the examples; the framework passes them if there are
       any.
@@ -72,7 +75,7 @@ def model_fn(
       "Set cifar10_air.model_fn.images, an input_fn of the training images: the first layer is "
       "made from their patches."
     )
-  network = Network(classes, filters, images)
+  network = Network(classes, filters, images, synchronized)
   logits = averaged_views.logits(network, features["image"], mode, views)
   penalties = [
     weight_decay
@@ -91,6 +94,7 @@ class Network:
     classes: see `model_fn`; also for filters and images.
     filters: the same.
     images: the same.
+    synchronized: the same.
 
   Attributes:
     kernels: the trained variables outside of batch norm.
@@ -98,7 +102,11 @@ class Network:
   """
 
   def __init__(
-    self, classes: int, filters: Sequence[int], images: Callable[..., tf.data.Dataset]
+    self,
+    classes: int,
+    filters: Sequence[int],
+    images: Callable[..., tf.data.Dataset],
+    synchronized: bool = False,
   ) -> None:
     channels = 3
     whiten = _FixedConvolution(
@@ -113,7 +121,11 @@ class Network:
             count, 3, padding="same", use_bias=False, kernel_initializer=_Identity()
           )
         )
-        norms.append(keras.layers.BatchNormalization(momentum=0.6, epsilon=1e-12, scale=False))
+        norms.append(
+          keras.layers.BatchNormalization(
+            momentum=0.6, epsilon=1e-12, scale=False, synchronized=synchronized
+          )
+        )
         self._layers += [
           convolutions[-1],
           *([keras.layers.MaxPooling2D(2)] if pool else []),

@@ -68,6 +68,12 @@ def test_trains_and_serves(tmp_path):
   )  # fmt: skip
 
 
+@pytest.mark.parametrize("synchronized", [False, True])
+def test_batch_norm_uses_the_global_batch_on_request(synchronized):
+  network = cifar10_air.Network(10, (24, 8, 8), photos, synchronized)
+  assert [layer.synchronized for layer in network._norms] == 6 * [synchronized]
+
+
 def test_the_images_of_the_first_layer_are_asked_for():
   with pytest.raises(errors.SettingError, match="Set cifar10_air.model_fn.images"):
     cifar10_air.model_fn({"image": tf.zeros([2, 32, 32, 3])}, None, "infer", {})
