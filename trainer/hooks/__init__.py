@@ -26,6 +26,14 @@ tf.summary). If it returns a true value, the training ends. A hook may also have
                                                   the host after every loop
 
 Hooks of tf.compat.v1 (SessionRunHook) work too, see `trainer.hooks.session_run`.
+
+At each checkpoint, the training calls the `saving_listeners` of Estimator.train or TrainSpec:
+objects with the methods of tf.compat.v1.train.CheckpointSaverListener. All methods are called:
+
+    begin()                                       before the first loop
+    before_save(None, step)                       before the write of a checkpoint
+    after_save(None, step)                        after the write; a true result ends the training
+    end(None, step)                               after the last checkpoint
 """
 
 __all__ = [
