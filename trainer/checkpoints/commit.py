@@ -19,10 +19,6 @@ from trainer.io import files, storage
 def save(path: str, values: Mapping[str, tf.Tensor]) -> None:
   """Writes a checkpoint and commits it.
 
-  Args:
-    path: of the checkpoint.
-    values: name → tensor.
-
   Raises:
     OpError: TensorFlow cannot write it.
     StorageError: the storage of a URL failed for too long.

@@ -153,10 +153,6 @@ class CheckpointDirectory:
   def save(self, step: int, values: Mapping[str, tf.Tensor]) -> str:
     """Writes a checkpoint in the background, then removes the checkpoints that no rule keeps.
 
-    Args:
-      step: the global step.
-      values: name → tensor.
-
     Returns:
       The path of the future checkpoint.
 
@@ -271,13 +267,10 @@ class CheckpointDirectory:
 
 
 def resolve(path: str) -> str:
-  """Finds a checkpoint.
+  """Finds a checkpoint, and returns its path.
 
   Args:
     path: a checkpoint, or a folder (for its newest checkpoint).
-
-  Returns:
-    The path of the checkpoint.
 
   Raises:
     CheckpointNotFoundError: there is none.

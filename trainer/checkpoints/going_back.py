@@ -74,14 +74,7 @@ def asked_step(directory: str, state: state_file.State | None, steps: Sequence[i
 def log_edit(
   directory: str, state: state_file.State | None, steps: Sequence[int], asked: int | None
 ) -> None:
-  """Logs, once for each change, that a person has changed the file `checkpoint`.
-
-  Args:
-    directory: see `asked_step`.
-    state: see `asked_step`.
-    steps: see `asked_step`.
-    asked: the result of `asked_step`.
-  """
+  """Logs, once for each change, that a person has changed the file `checkpoint`."""
   if state is None or not steps or (asked is None and state.newest):
     _logged.pop(directory, None)
     return

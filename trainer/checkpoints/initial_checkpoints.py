@@ -114,10 +114,6 @@ def apply(
 ) -> set[str]:
   """Assigns the values of the noted calls, in order: later calls overwrite earlier ones.
 
-  Args:
-    initializers: the calls.
-    model: name → variable.
-
   Returns:
     The names of the variables that got a value.
 
@@ -156,15 +152,7 @@ def _read(initializer, model, own, source):
 
 
 def name_of(variable: Any, present: Mapping[str, tf.Variable]) -> str | None:
-  """Looks up the name of a variable.
-
-  Args:
-    variable: a keras.Variable or tf.Variable.
-    present: name → variable.
-
-  Returns:
-    Its name in `present`, or None.
-  """
+  """Returns the name in `present` of a keras.Variable or tf.Variable, or None."""
   variable = variable.value if isinstance(variable, keras.Variable) else variable
   # By identity: == of two variables compares their values in TensorFlow 2.
   return next((name for name, other in present.items() if other is variable), None)

@@ -82,13 +82,7 @@ def _layers(names):
 
 
 def build(build_model: Any) -> keras.Model:
-  """Calls a function that makes a Keras model.
-
-  Args:
-    build_model: the function, without arguments.
-
-  Returns:
-    The model.
+  """Calls a function that makes a Keras model, and returns the model.
 
   Raises:
     SettingError: build_model is not such a function.

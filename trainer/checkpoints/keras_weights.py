@@ -53,13 +53,10 @@ _ORDER = (
 
 
 def read(path: str) -> dict[str, np.ndarray]:
-  """Reads a weight file.
+  """Reads a weight file; returns name → value.
 
   Args:
     path: a `.weights.h5`, `.keras` or `.h5` file.
-
-  Returns:
-    Name → value.
 
   Raises:
     CheckpointNotFoundError: there is no such file.

@@ -68,9 +68,6 @@ def main(argv: Sequence[str]) -> None:
 def list_checkpoints(model_dir: str) -> list[str]:
   """Lists the checkpoints of a folder, oldest first.
 
-  Args:
-    model_dir: the folder.
-
   Returns:
     The lines of a table: step, size and date of each checkpoint, and a mark for the newest and for
     the one that a person has named in the file `checkpoint`, to go back to.

@@ -178,12 +178,7 @@ class ModelValues:
   def reload_for_inference(
     self, source: str, names: Mapping[str, str] | None = None
   ) -> Iterator[None]:
-    """Loads the source that `load_for_inference` chose, unless the variables still have its values.
-
-    Args:
-      source: from `load_for_inference`.
-      names: see `load_for_inference`.
-    """
+    """Loads the source of `load_for_inference` again, unless the variables have its values."""
     wanted = self._wanted(source, names, self._store.variables)
     if self._has(source, wanted):
       yield

@@ -15,7 +15,7 @@ def model_names(variables: Mapping[str, tf.Variable]) -> set[str]:
 
 
 def own_names(names: Iterable[str], trainable: Collection[str]) -> set[str]:
-  """Selects the names of a model's own variables.
+  """Returns the names of a model's own variables.
 
   Not the model's own, by their names, are:
 
@@ -31,9 +31,6 @@ def own_names(names: Iterable[str], trainable: Collection[str]) -> set[str]:
   Args:
     names: the names of a model's or a checkpoint's variables.
     trainable: the names of variables that are or may be trainable.
-
-  Returns:
-    The model's own names.
   """
   names = set(names)
   keras_optimizers = {

@@ -96,13 +96,7 @@ def read_step(path: str) -> int:
 
 
 def shapes(path: str) -> dict[str, tuple[tuple[int, ...], tf.DType]]:
-  """Lists the contents of a checkpoint.
-
-  Args:
-    path: the checkpoint.
-
-  Returns:
-    Name → (shape, dtype).
+  """Lists the contents of a checkpoint: name → (shape, dtype).
 
   Raises:
     CheckpointDamagedError: a file is damaged or missing.
@@ -130,9 +124,6 @@ def shapes(path: str) -> dict[str, tuple[tuple[int, ...], tf.DType]]:
 
 def verify(path: str) -> None:
   """Reads a whole checkpoint, so that TensorFlow compares it with its checksums.
-
-  Args:
-    path: the checkpoint.
 
   Raises:
     CheckpointDamagedError: a file is damaged or missing; the message names it.

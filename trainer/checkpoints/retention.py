@@ -80,10 +80,6 @@ class Retention:
 
 
 def held(names: Collection[str]) -> set[str]:
-  """Returns the names of the checkpoints with a pin or a pending evaluation.
-
-  Args:
-    names: of the model_dir's files.
-  """
+  """Returns the names of the checkpoints with a pin or a pending evaluation."""
   found = {name.removesuffix(_PINNED) for name in names if name.endswith(_PINNED)}
   return found | {name.partition(PENDING)[0] for name in names if PENDING in name}

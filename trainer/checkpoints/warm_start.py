@@ -175,11 +175,6 @@ def read(
 ) -> tuple[dict[str, np.ndarray], WarmStartReport]:
   """Reads the values that `apply` would assign; changes nothing. Takes and raises the same.
 
-  Args:
-    settings: see `apply`.
-    variables: see `apply`.
-    own: see `apply`.
-
   Returns:
     (values, report): name → value, and the report of `apply`.
   """

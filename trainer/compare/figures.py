@@ -177,12 +177,7 @@ def costs(found: summary.Summary) -> dict[str, list[Bar]]:
 
 
 def draw(title: str, panels: Panels) -> Chart:
-  """Draws panels one below the other.
-
-  Args:
-    title: of the picture.
-    panels: title → bars.
-  """
+  """Draws panels one below the other."""
   with svg.figure_class() as figure_class:
     written = io.BytesIO()
     _figure(figure_class, title, panels, "black").savefig(written, format="png")

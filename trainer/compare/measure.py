@@ -25,14 +25,11 @@ from trainer.settings.kinds import Kind
 
 
 def measure(request: Mapping[str, Any]) -> dict[str, Any]:
-  """Measures the case in a request of `runner`.
+  """Measures the case in a request of `runner`; returns fields of a results.Row.
 
   Args:
     request: "settings" of the case, "mode", "batch_size", "examples", "device", "tpu_type",
       "precision" and "modules".
-
-  Returns:
-    Fields of a results.Row.
 
   Raises:
     OctetError: the experiment cannot run.

@@ -179,9 +179,6 @@ def configurable_of(function: Any) -> Any:
 def registrar(complete_selector: str) -> str | None:
   """Returns the name of the module that registered a selector.
 
-  Args:
-    complete_selector: the registered selector.
-
   Returns:
     None for names that a gin file registered, by dynamic registration. For names from before the
     import of this module, the module that defines the object.

@@ -262,9 +262,6 @@ class Allowed:
     return f"--gin_modules={add.replace('__main__', 'NAME')}"
 
 
-EVERYTHING = Allowed(None)
-
-
 def is_there(module: str) -> bool:
   """Whether Python finds a module, without an import of its packages."""
   path = None

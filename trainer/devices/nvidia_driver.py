@@ -122,11 +122,7 @@ def read(
 
 
 def energy(load: Callable[[str], Any] = ctypes.CDLL) -> list[int]:
-  """Returns the millijoules that each GPU has taken since the load of its driver; [] if unknown.
-
-  Args:
-    load: see `read`.
-  """
+  """Returns the millijoules that each GPU has taken since the load of its driver; [] if unknown."""
   try:
     load(_LIBRARY)
   except OSError:

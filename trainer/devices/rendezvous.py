@@ -67,16 +67,13 @@ def gather(
   timeout: float,
   clock: Callable[[], float] = time.monotonic,
 ) -> link_lib.Link:
-  """Waits until all workers of a cluster are there.
+  """Waits for all workers of a cluster; returns the open connections to the others.
 
   Args:
     cluster: the cluster, of several workers.
     facts: name → text, the values that all workers must share.
     timeout: seconds to wait.
     clock: returns the time in seconds.
-
-  Returns:
-    The open connections to the others.
 
   Raises:
     WorkerLostError: workers were missing after the timeout.

@@ -431,7 +431,7 @@ class Estimator:
     assets_extra: Mapping[str, str] | None = None,
     checkpoint_path: str | os.PathLike | None = None,
   ) -> str:
-    """Writes a SavedModel for the CPU to `<export_dir_base>/<number>`.
+    """Writes a SavedModel for the CPU to `<export_dir_base>/<number>`, and returns its path.
 
     Another process first compares it with the model, see ExportOptions.
 
@@ -441,9 +441,6 @@ class Estimator:
         Estimator's input_fns.
       assets_extra: dict of relative path → file to copy into the SavedModel.
       checkpoint_path: the checkpoint; default: the newest in model_dir.
-
-    Returns:
-      The SavedModel's path.
 
     Raises:
       CheckpointNotFoundError: there is no checkpoint.

@@ -66,9 +66,6 @@ def evaluate(
     name: the evaluation's name. Its metrics are reset first.
     steps: the most groups to evaluate; None for all.
     beat: called before each call of the device, to tell a watchdog that the evaluation progresses.
-
-  Returns:
-    The result.
   """
   loops.evaluate.host_metrics(name).reset()
   is_stacked = isinstance(traced, xla_groups.GroupProgram)

@@ -119,9 +119,6 @@ def benchmark(
       least one element.
     clock: returns the time in seconds.
 
-  Returns:
-    The report.
-
   Raises:
     InputError: the dataset is empty.
   """

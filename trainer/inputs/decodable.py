@@ -131,15 +131,7 @@ def raw_of(dataset: tf.data.Dataset) -> Raw | None:
 
 
 def keep_mark(dataset: tf.data.Dataset, changed: tf.data.Dataset) -> tf.data.Dataset:
-  """Copies the mark of a dataset to another one with the same features.
-
-  Args:
-    dataset: a dataset, with or without the mark.
-    changed: a dataset made from it.
-
-  Returns:
-    `changed`.
-  """
+  """Copies the mark of a dataset to `changed`, a dataset with the same features; returns it."""
   if dataset in _marks and changed is not dataset:
     _marks[changed] = _marks[dataset]
   return changed

@@ -25,9 +25,6 @@ def cut(dataset: tf.data.Dataset, cores: int) -> tf.data.Dataset:
   Args:
     dataset: host batches, of a size that `cores` divides.
     cores: number of cores.
-
-  Returns:
-    A dataset of per-core batches.
   """
 
   def pieces(*element):
@@ -49,9 +46,6 @@ def group(
     replicas: number of replicas.
     broadcast: whether every replica gets the same batch. It is real on replica 0 only, and counts
       once.
-
-  Returns:
-    A dataset of groups.
   """
   if replicas == 1 or broadcast:
     groups = dataset.map(_group_of_one(per_core, replicas))

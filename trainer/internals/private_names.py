@@ -15,14 +15,11 @@ _LIBRARIES = {"keras": "Keras", "tensorflow": "TensorFlow"}
 
 
 def find(path: str) -> Any:
-  """Imports and returns the object at a path.
+  """Imports and returns the object at a path: a module, class, function or attribute.
 
   Args:
     path: a dotted path that starts with the library's package, such as
       "keras.src.utils.naming.to_snake_case".
-
-  Returns:
-    The module, class, function or attribute.
 
   Raises:
     VersionError: the installed version of the library has no such name.
@@ -42,13 +39,7 @@ def find(path: str) -> Any:
 
 
 def member(path: str) -> tuple[Any, str]:
-  """Splits a path into the first two arguments of `patches.replaces`.
-
-  Args:
-    path: see `find`.
-
-  Returns:
-    (owner, name).
+  """Returns the first two arguments of `patches.replaces` for a path: (owner, name).
 
   Raises:
     VersionError: the installed version of the library has no such name.

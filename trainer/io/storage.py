@@ -110,7 +110,7 @@ def retry(
   passes: Callable[[Exception], bool] | None = None,
   retries: Retries | None = None,
 ) -> _T:
-  """Calls a function that reads or writes files; retries it if the path is a URL.
+  """Calls a function that reads or writes files, with retries for a URL; returns its result.
 
   Args:
     what: the function's purpose, for messages: "read", "write the checkpoint".
@@ -118,9 +118,6 @@ def retry(
     function: repeatable, even after a try that did a part of its work.
     passes: whether a further error may pass.
     retries: the limits; default: RETRIES.
-
-  Returns:
-    The function's result.
 
   Raises:
     StorageError: it failed until the time was over.

@@ -60,15 +60,12 @@ def check_loss(result: outer_loop.LoopResult, good_step: int) -> None:
 
 
 def message(found: NonFinite, checkpoint: str | None, explanation: str) -> str:
-  """Writes the message for the user.
+  """Returns the message for the user.
 
   Args:
     found: the error.
     checkpoint: path of the last good checkpoint, or None.
     explanation: the sentences of `explain`, or "".
-
-  Returns:
-    The message.
   """
   kept = f"The last good checkpoint is {checkpoint}" if checkpoint else "There is no checkpoint yet"
   return (

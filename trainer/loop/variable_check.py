@@ -140,9 +140,6 @@ class VariableCheck:
     """Returns "NaN" or "infinite" for each such variable, by name.
 
     Statistics are never "infinite".
-
-    Args:
-      sums_of: `_sums_of_squares`, or its trace.
     """
     self.store.bring_to_host()
     variables = self._numbers()

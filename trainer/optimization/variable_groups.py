@@ -58,10 +58,6 @@ class VariableGroup:
 class Groups:
   """The variables of a model_fn in their groups.
 
-  Args:
-    groups: the VariableGroups.
-    trained: the trainable variables.
-
   Attributes:
     trained: the variables in training.
 

@@ -35,13 +35,10 @@ class Refusal:
 
 
 def pack(arrays: Mapping[str, Any]) -> dict[str, Any]:
-  """Converts arrays to numeric arrays for an npz file.
+  """Converts arrays to numeric arrays for an npz file: key → array. `unpack` takes it.
 
   Args:
     arrays: name → array, also of bfloat16 or of bytes (dtype object).
-
-  Returns:
-    Key → array. `unpack` takes it.
   """
   import numpy as np
 

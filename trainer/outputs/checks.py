@@ -35,9 +35,6 @@ def build(
     inputs: the model's inputs.
     preprocessing: makes features from the user's data; None for a receiver function.
     class_names: the names of the classes, or None.
-
-  Returns:
-    The checks.
   """
   arrays = inputs.sample(ROWS)[0] if inputs.sample else random_inputs.make(inputs.by_name)
   if arrays is None:
@@ -113,13 +110,10 @@ def _served(arrays):
 
 
 def serialise(example: Mapping[str, np.ndarray]) -> bytes:
-  """Serialises the features of one example as a tf.train.Example.
+  """Returns the features of one example as a serialised tf.train.Example.
 
   Args:
     example: feature → array, or bytes.
-
-  Returns:
-    The serialised Example.
   """
   features = {}
   for name, value in example.items():

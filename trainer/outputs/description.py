@@ -65,9 +65,6 @@ def is_whole(folder: str) -> bool:
 def signatures_of(saved_model: str) -> dict[str, dict]:
   """Reads the signatures of a SavedModel, without loading the model.
 
-  Args:
-    saved_model: its folder.
-
   Returns:
     Name → {"inputs": {name: {"dtype": str, "shape": list}}, "outputs": ...}. An unknown size is
     None, and so is the shape of a tensor of unknown rank.
@@ -111,7 +108,7 @@ def describe(
   decodes: Iterable[str],
   raw: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
-  """Makes the content of octet.json, without "runtimes" and "verified".
+  """Returns the content of octet.json, without "runtimes" and "verified".
 
   Args:
     signatures: see `signatures_of`.
@@ -120,9 +117,6 @@ def describe(
     class_names: the names of the classes, or None.
     decodes: names of the features that from_bytes decodes.
     raw: columns and texts that from_raw takes → {"input": name in the signature, "optional": bool}.
-
-  Returns:
-    The content.
   """
   import keras
 
@@ -158,9 +152,6 @@ def write(saved_model: str, description: Mapping[str, Any]) -> None:
 
 def read(saved_model: str) -> dict[str, Any]:
   """Reads the description of a SavedModel.
-
-  Args:
-    saved_model: its folder.
 
   Returns:
     The content of octet.json. Without that file, the description has only the signatures.

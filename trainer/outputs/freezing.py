@@ -47,9 +47,6 @@ def freeze(signature: tf.types.experimental.ConcreteFunction, fold: bool = True)
   Args:
     signature: a ConcreteFunction that takes keywords and returns a dict.
     fold: whether to fold scales and shifts.
-
-  Returns:
-    The frozen signature.
   """
   frozen = tensorflow_internals.with_constants(signature)
   # The frozen function returns a flat list: the outputs in the order of their sorted names.

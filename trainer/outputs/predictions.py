@@ -70,14 +70,11 @@ def save(
 
 
 def write(path: str, predictions: Iterable[Any]) -> int:
-  """Writes predictions as JSON lines.
+  """Writes predictions as JSON lines; returns their number.
 
   Args:
     path: the file.
     predictions: a numpy array, or a nest of arrays, for each example.
-
-  Returns:
-    The number of predictions.
 
   Raises:
     OutputError: it cannot write the file.

@@ -80,14 +80,11 @@ class Graph:
       self._ranks[node.name] = rank
 
   def add_constant(self, name: str, value: np.ndarray) -> str:
-    """Adds a constant.
+    """Adds a constant, and returns its name.
 
     Args:
       name: its name; if a node has it, the constant gets a similar one.
       value: its value.
-
-    Returns:
-      Its name.
     """
     tensor = tf.make_tensor_proto(value)
     node = v1.NodeDef(name=self.free_name(name), op="Const")

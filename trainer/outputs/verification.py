@@ -116,7 +116,7 @@ def compare(
   what: str,
   tolerance: float = TOLERANCE,
 ) -> dict[str, float]:
-  """Compares outputs.
+  """Compares outputs; returns the largest difference of each output by name.
 
   Args:
     expected: the model's outputs, name → array.
@@ -124,9 +124,6 @@ def compare(
     what: the source of the outputs, for messages.
     tolerance: the largest allowed difference of probabilities and, as a share of the largest value,
       of other floats.
-
-  Returns:
-    Output → largest difference.
 
   Raises:
     ExportError: the names or shapes differ, or a difference is too large.

@@ -35,14 +35,11 @@ _BYTES = 2  # The wire type of strings, bytes and messages.
 
 
 def prediction_log(signature: str, inputs: Mapping[str, np.ndarray]) -> bytes:
-  """Serialises a predict request as a PredictionLog.
+  """Returns a predict request as a serialised PredictionLog.
 
   Args:
     signature: the signature's name.
     inputs: name of an input → array.
-
-  Returns:
-    The serialised PredictionLog.
   """
   # The server ignores the model's name in a warm-up.
   spec = _field(_MODEL_NAME, b"model") + _field(_MODEL_SIGNATURE, signature.encode())
@@ -91,9 +88,6 @@ def path_of(saved_model: str) -> str:
 
 def read(saved_model: str) -> list[tuple[str, dict[str, np.ndarray]]]:
   """Reads the warm-up requests of an export.
-
-  Args:
-    saved_model: the export's folder.
 
   Returns:
     (signature, inputs by name) for each request; [] if the export has none.

@@ -24,11 +24,7 @@ class ExecutionError(errors.OctetError, RuntimeError):
 
 
 class DeviceValues:
-  """Values of variables on devices, by name.
-
-  Args:
-    connected: the devices.
-  """
+  """Values of variables on devices, by name."""
 
   def __init__(self, connected: devices_lib.Devices) -> None:
     self._connected = connected
@@ -161,11 +157,7 @@ class DeviceValues:
 
 
 class Placement:
-  """Copies values from the host to devices, and back from the devices of all hosts.
-
-  Args:
-    connected: the devices.
-  """
+  """Copies values from the host to devices, and back from the devices of all hosts."""
 
   def __init__(self, connected: devices_lib.Devices) -> None:
     self._count = connected.count

@@ -236,12 +236,7 @@ def has_started() -> bool:
 
 
 def serve_coordinator(address: str, processes: int) -> None:
-  """Starts jax's coordinator in this process.
-
-  Args:
-    address: where it listens.
-    processes: how many there are.
-  """
+  """Starts jax's coordinator in this process."""
   distributed.global_state.service = _jax.get_distributed_runtime_service(
     address, processes, heartbeat_timeout=_SILENCE_SECONDS
   )

@@ -69,9 +69,6 @@ class SavedProgram:
   def compiled_for(self, key: Mapping[str, str]) -> tuple[bytes | None, str]:
     """Looks for a compiled form.
 
-    Args:
-      key: see `devices.Devices.key`.
-
     Returns:
       (form, why): the form, or None and why there is no usable form.
 

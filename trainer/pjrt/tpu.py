@@ -69,9 +69,6 @@ def require() -> dict[str, str]:
 def find(jax: Any) -> list[Any]:
   """Returns jax's devices of the TPU.
 
-  Args:
-    jax: the module.
-
   Raises:
     SettingError: there is no TPU, another process uses it, or jax started without it.
   """

@@ -37,10 +37,6 @@ def render(template: str, **values: Any) -> str:
 def save(path: str, page: str) -> None:
   """Writes a page.
 
-  Args:
-    path: the file, of --html.
-    page: its text.
-
   Raises:
     OutputError: it cannot write the file.
   """

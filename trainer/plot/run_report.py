@@ -95,9 +95,6 @@ def _when(lines):
 def results(lines: Sequence[Mapping[str, Any]]) -> dict[str, str]:
   """Returns the newest value of each metric as text, evaluations first.
 
-  Args:
-    lines: of metrics.jsonl.
-
   Returns:
     "accuracy, eval" and the like → the value. For a speed it is the median.
   """

@@ -59,11 +59,3 @@ def entry(hlo: str) -> str:
 def custom_calls(hlo: str) -> int:
   """Returns the number of custom calls in the main computation."""
   return len(re.findall(r" custom-call\(", entry(hlo)))
-
-
-def estimated_cycles(hlo: str) -> int:
-  """Returns the sum of the compiler's estimates in the main computation, in cycles.
-
-  All-reduces and some pooling operations have no estimate.
-  """
-  return sum(int(cycles) for cycles in re.findall(r'"estimated_cycles":"(\d+)"', entry(hlo)))

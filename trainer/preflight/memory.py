@@ -97,11 +97,7 @@ class Buffer:
     return max(candidates)[1:] if candidates else None
 
   def advice(self, per_core: int) -> str:
-    """Returns sentences on the padding and its remedy; "" if there is little padding.
-
-    Args:
-      per_core: the per-core batch.
-    """
+    """Returns sentences on the padding and its remedy; "" if there is little padding."""
     axis = self.padded_axis()
     if axis is None or self.size < 1.3 * self.content:
       return ""

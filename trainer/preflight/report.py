@@ -125,11 +125,7 @@ def _estimates(report, price, epoch_examples):
 
 
 def figures(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
-  """Yields the name and the text of each figure of a step that compiled.
-
-  Args:
-    result: from `as_dict`.
-  """
+  """Yields the name and the text of each figure of a step that compiled."""
   if "flops" not in result:
     return
   loop, steps = result["loop"], result["loop"]["steps_per_program"]

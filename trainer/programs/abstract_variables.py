@@ -16,12 +16,7 @@ _KNOWN_TO_DLPACK = (tf.float16, tf.float32, tf.float64, tf.int8, tf.int32, tf.in
 
 
 def without_values(next_creator: Any, **kwargs: Any) -> tf.Variable:
-  """Makes a variable with reserved, unwritten memory.
-
-  Args:
-    next_creator: makes the variable.
-    **kwargs: the arguments of tf.Variable.
-  """
+  """Makes a variable with reserved, unwritten memory."""
   shape, dtype = _spec(kwargs["initial_value"], kwargs.get("dtype"))
   # numpy reserves memory, and Linux allocates it at the first write. TensorFlow's own allocator has
   # a limit.

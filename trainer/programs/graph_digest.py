@@ -56,11 +56,7 @@ def versions() -> Mapping[str, str]:
 
 
 class _Functions:
-  """The digests of functions, each computed once.
-
-  Args:
-    library: name → FunctionDef.
-  """
+  """The digests of functions, each computed once."""
 
   def __init__(self, library: Mapping[str, Any]) -> None:
     self._library = library

@@ -24,12 +24,7 @@ def walk(graph: tf.Graph, seen: set[str] | None = None) -> Iterator[tf.Operation
 
 
 def called_graphs(operation: tf.Operation, seen: set[str] | None = None) -> list[tf.Graph]:
-  """Returns the graphs of the functions that an operation calls, such as the body of a loop.
-
-  Args:
-    operation: the operation.
-    seen: see `walk`.
-  """
+  """Returns the graphs of the functions that an operation calls, such as the body of a loop."""
   graphs, seen = [], set() if seen is None else seen
   for value in operation.node_def.attr.values():
     name = value.func.name

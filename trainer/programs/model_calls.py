@@ -47,14 +47,11 @@ class ModelCalls:
     return self.model_fn.name
 
   def call_model_fn(self, kind: Kind, element: tuple) -> spec.EstimatorSpec:
-    """Calls the model_fn, on the replica whose step is in trace.
+    """Calls the model_fn, on the replica whose step is in trace; returns its result.
 
     Args:
       kind: the kind of step.
       element: features, and perhaps labels and example weights: tensors.
-
-    Returns:
-      The result of the model_fn.
 
     Raises:
       ModelFnError: the model_fn failed; with its file and line, and the shapes of its input.
@@ -92,9 +89,6 @@ class ModelCalls:
 
   def call_scaffold_fn(self, kind: Kind) -> dict[str, str] | None:
     """Calls the scaffold_fn of a kind, once, and returns the names for its Saver's restore.
-
-    Args:
-      kind: a traced kind.
 
     Returns:
       Name of a variable → its name in checkpoints. None without a scaffold_fn or a Saver.

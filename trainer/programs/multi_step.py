@@ -116,13 +116,7 @@ class StepsLoop:
 
 
 class StepsProgram(StepsLoop):
-  """A program of several training steps that XLA compiles for one core of a CPU or a GPU (`--xla`).
-
-  Args:
-    program: the step.Program.
-    traced: the TracedProgram.
-    host: see StepsLoop.
-  """
+  """A program of several training steps that XLA compiles for one CPU or GPU (`--xla`)."""
 
   def __init__(
     self, program: step_lib.Program, traced: traced_program.TracedProgram, host: host_call.HostCall

@@ -4,19 +4,15 @@
 runs, also in a function with `jit_compile=True`, the process ends with SIGSEGV.
 """
 
-from typing import Any
+import tensorflow as tf
 
 from trainer import errors
 from trainer.programs import graph_operations
 from trainer.tracing import user_frames
 
 
-def check(function: Any, model_name: str) -> None:
+def check(function: tf.types.experimental.ConcreteFunction, model_name: str) -> None:
   """Checks a function for TensorFlow.
-
-  Args:
-    function: the tf.types.experimental.ConcreteFunction.
-    model_name: the model_fn's name.
 
   Raises:
     ModelFnError: an operation of the function would kill the process. The message names its line.

@@ -44,11 +44,6 @@ def trace(
 ) -> TracedProgram:
   """Traces a program.
 
-  Args:
-    program: the step.Program.
-    plan: the plan to trace.
-    jit_compile: see tf.function.
-
   Raises:
     core_results.TooLarge: the results of so many groups exceed plan.limit_bytes.
     ModelFnError: the model_fn raised.

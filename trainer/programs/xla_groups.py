@@ -184,11 +184,7 @@ class GroupProgram:
 
 
 class EvalLoop(eval_loop.EvalLoop):
-  """The evaluations of a Program on XLA devices.
-
-  Args:
-    program: the program.
-  """
+  """The evaluations of a Program on XLA devices."""
 
   def __init__(self, program: step_lib.Program) -> None:
     on_xla: Any = program.store.on_xla

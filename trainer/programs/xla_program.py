@@ -168,11 +168,7 @@ class OnDevices:
 
 
 def check_dtypes(kind: Kind, element_spec: Any) -> None:
-  """Checks an input.
-
-  Args:
-    kind: of the run.
-    element_spec: of its elements.
+  """Checks the dtypes of an input's elements.
 
   Raises:
     InputError: it has a dtype that XLA devices do not have.

@@ -36,16 +36,13 @@ _own_lock = threading.Lock()
 def read_metric(
   directory: str, evaluation: str, metric: str, names: Iterable[str] | None = None
 ) -> dict[int, float]:
-  """Reads one metric of the evaluations.
+  """Reads one metric of the evaluations: step → value.
 
   Args:
     directory: the model_dir.
     evaluation: the evaluation's name, or "".
     metric: the metric's name.
     names: see `read`.
-
-  Returns:
-    Step → value.
   """
   noted = read(directory, evaluation, names)
   return {step: values[metric] for step, values in noted.items() if metric in values}
@@ -54,15 +51,12 @@ def read_metric(
 def read(
   directory: str, evaluation: str, names: Iterable[str] | None = None
 ) -> dict[int, dict[str, float]]:
-  """Reads the metrics of the evaluations.
+  """Reads the metrics of the evaluations: step → {metric: value}.
 
   Args:
     directory: the model_dir.
     evaluation: the evaluation's name, or "".
     names: of the model_dir's files, if the caller has just listed them.
-
-  Returns:
-    Step → {metric: value}.
 
   Raises:
     FileDamagedError: a file is damaged.

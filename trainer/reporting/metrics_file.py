@@ -113,11 +113,7 @@ def valid(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class Tail:
-  """Reads the lines of a run as they arrive, also lines of kind START.
-
-  Args:
-    model_dir: see `append`.
-  """
+  """Reads the lines of a run as they arrive, also lines of kind START."""
 
   def __init__(self, model_dir: str) -> None:
     self._model_dir = model_dir
@@ -148,12 +144,6 @@ class Tail:
 
 def has_line(model_dir: str, kind: str, step: int, values: Mapping[str, Any]) -> bool:
   """Whether `read` gives a line of a kind and a step with these values.
-
-  Args:
-    model_dir: see `append`.
-    kind: see `append`.
-    step: see `append`.
-    values: see `append`.
 
   Raises:
     SettingError: it cannot read a file.

@@ -74,13 +74,7 @@ def server_metadata() -> dict:
 
 
 def metadata(name: str, versions: Sequence[LoadedModel], loaded: LoadedModel) -> dict:
-  """Returns the inputs and outputs of serving_default.
-
-  Args:
-    name: of the model.
-    versions: the loaded ones.
-    loaded: the version to describe.
-  """
+  """Returns the inputs and outputs of serving_default."""
   return {
     "name": name,
     "versions": [each.version for each in versions],

@@ -71,10 +71,6 @@ class BatchSizes:
 
     "predict" falls back to the size for "eval"; "eval" has no fall-back.
 
-    Args:
-      kind: one of KINDS.
-      replicas: number of replicas.
-
     Raises:
       SettingError: the kind has no size.
     """

@@ -68,13 +68,6 @@ def check(
 ) -> None:
   """Checks names and options of a sampler and a pruner.
 
-  Args:
-    sampler_name: one of SAMPLERS.
-    sampler_options: arguments of Optuna's sampler.
-    pruner_name: one of PRUNERS.
-    pruner_options: arguments of Optuna's pruner.
-    metrics: number of metrics.
-
   Raises:
     SettingError: a name or an option does not exist, or does not work with several metrics.
   """
@@ -167,10 +160,6 @@ def _require_gp():
 
 def pruner(name: str, options: dict[str, Any]) -> Any:
   """Makes a pruner.
-
-  Args:
-    name: one of PRUNERS.
-    options: arguments of Optuna's pruner.
 
   Raises:
     SettingError: an option is wrong.

@@ -128,14 +128,7 @@ class Study:
 
   @classmethod
   def read(cls, url: str, name: str) -> "tuple[Study, dict[str, Any]]":
-    """Opens a study for reading.
-
-    Args:
-      url: of the database.
-      name: of the study.
-
-    Returns:
-      The study and its definition.
+    """Opens a study for reading; returns it and its definition.
 
     Raises:
       SettingError: it cannot reach the database, or the study does not exist.

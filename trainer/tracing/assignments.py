@@ -80,16 +80,13 @@ def leave_out(
   is_left_out: Callable[[tf.Tensor | None], bool],
   note: Callable[[tf.Operation, tf.Tensor | None], None] = lambda operation, handle: None,
 ) -> contextlib.AbstractContextManager[None]:
-  """Leaves assignments out of the graphs traced inside the context.
+  """Returns a context that leaves assignments out of the graphs traced in it.
 
   Args:
     is_left_out: called with the eager handle of the variable that an operation would change;
       returns whether to leave the operation out. The handle is None if unknown: a function got the
       variable as an argument.
     note: called with each operation that stays, and with the same handle.
-
-  Returns:
-    The context.
   """
   return patches.set_context(_rule, _Rule(is_left_out, note))
 

@@ -62,12 +62,9 @@ class InitialValue:
 
 
 def _evaluate(tensor, name, seed):
-  """Computes a tensor of the traced graph outside of that graph.
+  """Returns a tensor of the traced graph as a numpy array, computed outside of that graph.
 
   `tf.Variable(tf.random.normal(shape))` in a model_fn passes such a tensor.
-
-  Returns:
-    A numpy array.
   """
   value = tf.get_static_value(tensor)
   if value is not None:

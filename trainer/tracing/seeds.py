@@ -160,12 +160,7 @@ class InputSeeds:
 
   @contextlib.contextmanager
   def set(self, input_fn: Callable, seed: int) -> Iterator[None]:
-    """Sets the seed while the context is open. Call the input_fn inside.
-
-    Args:
-      input_fn: the function.
-      seed: its seed.
-    """
+    """Sets the seed while the context is open. Call the input_fn inside."""
     self._calls += 1
     known = _can_be_kept(input_fn)
     keeps_kernels = known and input_fn in self._draw_nothing and self._calls % self._EVERY

@@ -26,11 +26,6 @@ from trainer.settings.kinds import Kind
 class XlaVariables:
   """The variables of one store, on the host and on XLA devices.
 
-  Args:
-    store: the VariableStore.
-    connected: the pjrt.devices.Devices.
-    compiled: RunConfig.compiled.
-
   Attributes:
     on_devices: the device_values.DeviceValues.
     devices: the pjrt.devices.Devices.

@@ -75,9 +75,6 @@ def sweep(
     steps: how many.
     tell: called with (step, rate, loss) after each step.
 
-  Returns:
-    The Sweep.
-
   Raises:
     SettingError: low, high or steps cannot work, or the model_fn applies no optimizer with a
       replaceable rate.

@@ -18,10 +18,6 @@ def learning_rate(value: float, params: Mapping[str, Any] | None) -> list[str]:
 
   Call it after the trace of the training: only then gin knows the calls.
 
-  Args:
-    value: the learning rate.
-    params: of the run.
-
   Returns:
     Bindings as text; each sets one number; [] if no binding sets a learning rate.
   """

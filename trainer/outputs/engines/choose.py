@@ -67,10 +67,6 @@ _CHECKED_EXAMPLES = 4
 def check_name(name: str, precision: str = "float32") -> None:
   """Checks the flags --engine and --precision.
 
-  Args:
-    name: the engine.
-    precision: the precision.
-
   Raises:
     SettingError: there is no such engine, it lacks the precision, or its packages are missing.
   """
@@ -143,14 +139,7 @@ def load(
 def load_signature(
   saved_model: str, signature: str = SIGNATURE
 ) -> tf.types.experimental.ConcreteFunction:
-  """Loads a signature of a SavedModel.
-
-  Args:
-    saved_model: the SavedModel's folder.
-    signature: the signature's name.
-
-  Returns:
-    The ConcreteFunction.
+  """Loads a signature of a SavedModel as a ConcreteFunction.
 
   Raises:
     InputError: there is no such SavedModel or signature.

@@ -15,9 +15,6 @@ _OPSET = 17
 def convert(frozen: freezing.Frozen) -> bytes:
   """Converts a frozen signature.
 
-  Args:
-    frozen: the signature.
-
   Returns:
     A serialised ONNX model. Its inputs and outputs have the signature's names.
   """

@@ -21,16 +21,13 @@ from trainer.outputs.engines import engine
 
 
 def convert(frozen: freezing.Frozen, sample: Callable | None = None) -> bytes:
-  """Converts a frozen signature.
+  """Converts a frozen signature; returns the TFLite model.
 
   Args:
     frozen: the signature.
     sample: None for float32. For int8, a function that returns an iterator of examples: name →
       feature [1, ...]. The examples show the range of every tensor. Inputs and outputs stay
       float32.
-
-  Returns:
-    The TFLite model.
   """
   module = tf.Module()
   specs = [
