@@ -26,16 +26,12 @@ def estimate_missing(
 ) -> None:
   """Adds an estimate for each training and topology that the results do not have.
 
-  Args:
-    running: of the comparison.
-    cases: estimates their trainings.
-    topologies: "v3-8" and the like.
-
   Raises:
     OutputError: it cannot write the results.
   """
   known = {row.key for row in results.read_if_there(running.path) if row.status == results.OK}
   for case in cases:
+    # The estimate has the time of a training step alone: predictions get none.
     for name in topologies if case.workload.mode == "train" else ():
       asked = _row(running, case, name, {})
       if asked.key not in known:
@@ -79,6 +75,7 @@ def _preflight(running, case, name):
     ]
     with runner.open_log(log) as output:
       status = processes.run_command(command, output, running.timeout_seconds, {})
+    # The command reports a step that does not compile or fit. Without a report, the command died.
     if not os.path.exists(path):
       return runner.failure(status, log, running.timeout_seconds)
     with open(path, encoding="utf-8") as file:

@@ -267,6 +267,7 @@ def _time_bar(found, row, unit):
     return None
   spread = None
   if row.kind == results.MEASURED and row.low is not None and row.high is not None:
+    # The quartiles are a step's. An epoch or a run multiplies them as it multiplies the median.
     spread = (ends[0] * row.low / row.seconds, ends[0] * row.high / row.seconds)
   return _bar(found, row, ends, durations(*ends), spread)
 
@@ -297,6 +298,7 @@ def device_kind(device: str) -> str:
 def duration(seconds: float) -> str:
   """Returns a time for people, with three digits: "1.22 ms", "40 s", "5.5 min", "2.1 h"."""
   for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0)):
+    # Minutes begin at 120 s and hours at 120 min: "90 s", not "1.5 min".
     if seconds >= (2 * size if size > 1 else 1):
       return f"{formatting.three_digits(seconds / size)} {unit}"
   return f"{formatting.three_digits(1000 * seconds)} ms"

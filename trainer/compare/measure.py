@@ -35,12 +35,14 @@ def measure(request: Mapping[str, Any]) -> dict[str, Any]:
     OctetError: the experiment cannot run.
   """
   settings = request["settings"]
+  # Before the gin file: a tensor in a module that it imports would start TensorFlow, and virtual
+  # cores must exist before.
   device = device_lib.connect(request["device"])
   found: dict[str, Any] = {
     "hardware": machine.hardware(device, request["tpu_type"]),
     "cores": device.replicas,
     "machine": machine.describe(),
-    "load": os.getloadavg()[0],
+    "load": os.getloadavg()[0],  # Before the measurement, whose own threads would count.
   }
   config.load([settings["gin_file"]], settings["bindings"], modules=request["modules"])
   experiment = bindings.from_gin(request["precision"])
@@ -59,7 +61,7 @@ def spread(seconds: Sequence[float]) -> dict[str, Any]:
   """Returns the median and the quartiles of times, as fields of a Row."""
   ordered = sorted(seconds)
   low, high = ordered[0], ordered[-1]
-  if len(ordered) > 1:
+  if len(ordered) > 1:  # `quantiles` needs two values.
     low, _, high = statistics.quantiles(ordered, n=4, method="inclusive")
   return {"seconds": statistics.median(ordered), "low": low, "high": high, "slices": len(ordered)}
 
@@ -107,6 +109,7 @@ def _train(runner, experiment, request, folder):
   found = spread([1 / line["steps_per_second"] for line in lines[warm:]])
   found |= {
     "examples_per_second": request["batch_size"] / found["seconds"],
+    # The first slice includes the traces. Without the time of its steps, the start-up remains.
     "start_seconds": max(0.0, first.ended_at - start - settings["slice_steps"] * found["seconds"]),
     "input_wait": statistics.median(line["input_wait"] for line in lines[warm:]),
   }
@@ -140,7 +143,7 @@ def _predict(runner, experiment, request, folder):
   found = spread(calls[settings["warm_slices"] :])
   return found | {
     "examples_per_second": examples / found["seconds"],
-    "start_seconds": max(0.0, calls[0] - found["seconds"]),
+    "start_seconds": max(0.0, calls[0] - found["seconds"]),  # The first call traces the model.
   }
 
 

@@ -8,6 +8,7 @@ print(models.text(["out/a@1000", "out/a@2000"], "test"))                   # two
 import re
 
 from trainer import errors
+from trainer.cli import formatting
 from trainer.judgement import differences
 
 _RUN = re.compile(r"(.+?)(?:@(\d+))?")
@@ -42,16 +43,11 @@ def text(sides: list[str], evaluation: str) -> str:
     )
     for name, each in found.differences.items()
   ]
-  table = [("", "first", "second", "difference", "95 % interval", ""), *rows]
-  widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-  lines = [
-    "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-    for row in table
-  ]
+  table = formatting.table(("", "first", "second", "difference", "95 % interval", ""), rows)
   several = found.runs != (1, 1)
   how = f"{found.runs[0]} and {found.runs[1]} runs" if several else "paired"
   head = f"On {found.examples:,} examples, {how}: first {sides[0]}, second {sides[1]}"
-  return "\n".join([head, *lines, *found.notes])
+  return "\n".join([head, table, *found.notes])
 
 
 def _runs(side):

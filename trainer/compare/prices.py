@@ -32,11 +32,12 @@ def read(path: str = SHIPPED) -> list[Price]:
       rows = list(csv.DictReader(file, strict=True))
   except (OSError, UnicodeDecodeError, csv.Error) as error:
     raise errors.SettingError(f"--prices={path}: cannot read it ({error}).") from error
-  return [_price(path, number, row) for number, row in enumerate(rows, 2)]
+  return [_price(path, number, row) for number, row in enumerate(rows, 2)]  # Line 1: the titles.
 
 
 def _price(path, number, row):
   try:
+    # DictReader puts surplus cells under the key None, and None into missing ones.
     if sorted(map(str, row)) != sorted(_COLUMNS) or None in row.values():
       raise ValueError(f"the columns are {', '.join(map(str, row))}")
     return Price(**{**row, "per_hour": float(row["per_hour"])})

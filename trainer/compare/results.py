@@ -96,6 +96,7 @@ class Row:
     """Rows with the same key are of one measurement; the later row replaces the earlier."""
     parts = (self.machine.get("host", ""), self.machine.get("processor", ""), self.settings)
     case = (self.workload, self.mode, self.batch_size, self.examples)
+    # An estimate has the device "tpu" for each topology: only its hardware tells them apart.
     where = (self.kind, self.device, self.hardware if self.kind == ESTIMATED else "")
     return json.dumps([case, where, self.precision, parts], sort_keys=True)
 
@@ -138,6 +139,7 @@ def append(path: str, row: Row) -> None:
   """
   try:
     with open(path, "ab+") as file:
+      # A killed process leaves a part of a line. Without the cut, this row would continue it.
       file.seek(0)
       file.truncate(file.read().rfind(b"\n") + 1)
       file.write(_line(row).encode())

@@ -75,6 +75,7 @@ class Runner:
     names = list(dict.fromkeys(_AUTO if automatic else names))
     if all(name.startswith(_OF_THE_CPU) for name in names):  # A CPU is always present.
       return names, {}
+    # In another process: this one imports no TensorFlow, and leaves the devices to the cases.
     there = self._ask({"mode": "devices"}, "devices", {})
     if "status" in there:
       raise errors.SettingError(f"--devices={asked}: {there['problem']}")
@@ -151,6 +152,7 @@ class Runner:
       same = all(
         getattr(row, name) == value
         for name, value in wanted.items()
+        # Only the measurement knows the first two, and the time differs each time.
         if name not in ("hardware", "machine", "time")
       )
       if same and row.status == results.OK:
@@ -191,6 +193,7 @@ def failure(status: int | None, log: str, timeout_seconds: float) -> dict[str, A
   if status is None:
     problem = f"The case took longer than {timeout_seconds:g} s (--timeout_seconds)."
     return {"status": results.OUT_OF_TIME, "problem": problem}
+  # A process that runs out of memory has no chance to answer: Linux kills it.
   if status == -signal.SIGKILL:
     problem = "The system killed the case's process, as it does when memory runs out."
     return {"status": results.OUT_OF_MEMORY, "problem": problem}

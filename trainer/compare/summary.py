@@ -120,11 +120,13 @@ class Summary:
     for rows in self.cases().values():
       cpus = [row for row in rows if row.device == "cpu" and row.kind == results.MEASURED]
       for row in rows:
+        # The nearest CPU: of the same precision and of the same host, if the results have one.
         same = [cpu for cpu in cpus if cpu.precision == row.precision] or cpus
         own = [cpu for cpu in same if cpu.machine.get("host") == row.machine.get("host")] or same
         if own and row.device != "cpu" and not is_rehearsal(row):
           over = min(own, key=lambda cpu: median(cpu))
           low, high = seconds_of(row, "step") or (0.0, 0.0)
+          # The longest time gives the smallest ratio.
           found.append(Speedup(row, over, median(over) / high, median(over) / low))
     return found
 

@@ -36,7 +36,7 @@ class Access:
 
   async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
     """Answers a request."""
-    if scope["type"] != "http":
+    if scope["type"] != "http":  # Such as "lifespan": the start and the end of the server.
       await self._app(scope, receive, send)
       return
     start = self._clock()

@@ -78,6 +78,7 @@ class Batcher:
     rows = len(next(iter(features.values())))
     request = _Request(engine, features, rows)
     with self._changed:
+      # An empty queue takes a request of any size: otherwise the server would always refuse it.
       if self._rows and self._rows + rows > self._max_waiting_rows:
         raise BusyError(f"The server is busy: {self._rows} examples are waiting. Try again later.")
       self._waiting.append(request)
@@ -123,6 +124,7 @@ class Batcher:
       self._changed.wait_for(lambda: self._waiting or self._closed)
       if self._max_wait_secs and not self._closed:
         deadline = time.monotonic() + self._max_wait_secs
+        # The lock is free while this waits, so further requests join the batch.
         self._changed.wait_for(
           lambda: self._rows >= self._max_rows or self._closed, deadline - time.monotonic()
         )
@@ -143,6 +145,8 @@ def _answer(requests):
   if len(columns) > 1:
     features = {name: np.concatenate([each[name] for each in columns]) for name in features}
   outputs = requests[0].engine.predict_batch(features)
+  # Cut all parts before the first answer: after a failure `_work` answers each request again, and
+  # a future takes only one result.
   ends = np.cumsum([request.rows for request in requests])
   parts = [
     {name: array[end - request.rows : end] for name, array in outputs.items()}

@@ -37,6 +37,7 @@ async def read(request: Any, limits: Limits) -> bytes:
   """
   from starlette import requests
 
+  # Refuse the encoding before the body arrives.
   encoding = request.headers.get("content-encoding", "identity").strip().lower()
   if encoding not in ("identity", "gzip", "x-gzip"):
     raise refusals.EncodingError(
@@ -74,7 +75,7 @@ def _inflated(body, most):
   """Inflates a body, up to the limit: a few KiB of gzip can hold gigabytes."""
   inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)  # 16: with the header of gzip
   try:
-    inflated = inflater.decompress(body, most + 1)
+    inflated = inflater.decompress(body, most + 1)  # One byte too many proves a larger body.
   except zlib.error as error:
     raise errors.InputError(f"The body is no gzip: {error}.") from error
   if len(inflated) > most:

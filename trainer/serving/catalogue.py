@@ -88,6 +88,7 @@ class Catalogue:
       NotFoundError: there is no such model.
     """
     self.require(name)
+    # A labelled version that is also the newest one is in memory twice, and counts once.
     loaded = [service.predictor.loaded for service in self._of(name)]
     return list({each.version: each for each in loaded}.values())
 

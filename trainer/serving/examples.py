@@ -70,6 +70,7 @@ def read(inputs: Sequence[str], loaded: LoadedModel) -> tuple[Iterable[Example],
   paths = [path for pattern in inputs for path in _listed(pattern)]
   images = [path for path in paths if path.lower().endswith(IMAGES)]
   feature = image_feature(loaded) if images else None
+  # An image is one example; any other file has a number of examples that only its content tells.
   count = len(paths) if images and len(images) == len(paths) else None
   return (example for path in paths for example in _of_file(path, loaded, feature)), count
 

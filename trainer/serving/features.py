@@ -47,6 +47,7 @@ def prepare_batches(
   with concurrent.futures.ThreadPoolExecutor(threads) as pool:
     for chunk in _chunks(examples, batch_size):
       waiting.append(pool.submit(_prepare, chunk, loaded))
+      # The limit bounds the memory: the decoded files of a whole folder may not fit.
       if len(waiting) > threads + 1:
         yield waiting.popleft().result()
     while waiting:

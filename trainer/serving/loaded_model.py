@@ -99,6 +99,7 @@ class LoadedModel:
     try:
       return self.decoders[feature](tf.constant(encoded, tf.string, [len(encoded)])).numpy()
     except tf.errors.OpError as error:
+      # TensorFlow adds the names of its graph's functions and nodes, which tell a user nothing.
       what = re.sub(r"\{\{function_node [^}]*\}\}|\[\[.*|\[Op:.*", "", error.message, flags=re.S)
       raise errors.InputError(f"The decoder fails: {arrays.shorten(what.strip())}") from error
 

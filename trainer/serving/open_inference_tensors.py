@@ -124,6 +124,7 @@ def _from_bytes(name, shape, datatype, content):
       f"binary_data_size of {name!r} is {len(content)}: its shape {shape} of {datatype} has "
       f"{math.prod(shape) * kind.itemsize} bytes."
     )
+  # A byte of a BOOL may be any number; numpy's bools hold 0 and 1 alone.
   array = np.frombuffer(content, np.uint8 if datatype == "BOOL" else kind).reshape(shape)
   return array != 0 if datatype == "BOOL" else array
 
@@ -137,9 +138,7 @@ def _elements(name, content):
       raise errors.InputError(f"The binary data of {name!r} end within an element.")
     found.append(bytes(content[place + 4 : end]))
     place = end
-  array = np.empty(len(found), object)
-  array[:] = found
-  return array
+  return np.array(found, object)  # numpy's own type of bytes drops zeros at the end.
 
 
 def _shaped(name, shape, array):

@@ -33,6 +33,8 @@ async def answer(
   catalogue.require(asked[0])
   start = time.perf_counter()
   try:
+    # Before the body arrives: a wrong version costs no transfer, and the request keeps its version
+    # although a newer export may load meanwhile.
     service, loaded = catalogue.find(*asked)
     body = await bodies.read(request, limits)
     found = await service.run(read, body, loaded)

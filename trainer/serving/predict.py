@@ -52,7 +52,7 @@ def predict(
       "No --input: give images, a folder, TFRecords, .csv or .jsonl files, or - for standard input."
     )
   model = predictor.Predictor(export, engine, batch_sizes=(batch_size,), precision=precision).loaded
-  results.check_path(output, model)
+  results.check_path(output, model)  # Before the predictions, which may take hours.
   examples, total = examples_lib.read(inputs, model)
 
   start, done, failed = clock(), 0, 0

@@ -116,7 +116,7 @@ class Predictor:
     Raises:
       InputError: the features do not fit the model, or there is no such signature.
     """
-    loaded = self._loaded
+    loaded = self._loaded  # One read: a reload in between would mix two exports.
     checked = loaded.check(features, signature)
     return loaded.engines[signature].predict_batch(checked)
 
@@ -132,6 +132,7 @@ class Predictor:
     Raises:
       InputError, SettingError, ExportError: the export is unusable. The former one stays.
     """
+    # Two threads at once would load the same export twice.
     with self._loading:
       path = newest_export(self._source)
       if path == self._loaded.path:

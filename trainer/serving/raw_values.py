@@ -29,6 +29,7 @@ def parse(text: str | None, column: Mapping[str, Any]) -> Any:
   # A training reads its tables by pyarrow, and pyarrow turns these words into 1 and 0.
   if stripped.lower() in ("true", "false"):
     return stripped.lower() == "true"
+  # An int column refuses "12.5": a conversion would cut it off silently.
   try:
     return float(stripped) if column["dtype"] == "float64" else int(stripped)
   except ValueError:

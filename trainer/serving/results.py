@@ -98,6 +98,7 @@ def entries(
       yield {"input": name, "error": failed[place]}
       continue
     entry = {"input": name}
+    # The outputs have no rows for failed examples, so `row` counts apart from `place`.
     for key, values in plain.items():
       entry[key] = value = values[row]
       if key == "class" and class_names and isinstance(value, int):

@@ -80,6 +80,7 @@ def serve(
     app = server.make_app(
       served, bodies.Limits(max_body, read_secs), access_log=access_log, is_full=connections.is_full
     )
+    # Only now: an open port means that the models are loaded.
     listening.listen(2048)  # connections wait here until uvicorn has started
     address = listening.getsockname()[:2]
     logging.info("Serving %s at http://%s:%d/", ", ".join(folders), *address)

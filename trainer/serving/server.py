@@ -99,6 +99,7 @@ def _lifespan(catalogue):
     del app
     catalogue.start()
     yield
+    # In a thread: the event loop sends the last answers while `close` waits for the batchers.
     await asyncio.to_thread(catalogue.close)
 
   return lifespan

@@ -102,6 +102,7 @@ class Engine:
       if not self._running and not self.study.count_unfinished(self.count):
         return False
     self.starter.wait(_LOOK_SECONDS)
+    # A copy of the items: `_finish` changes `_running`.
     for slot, run in list(self._running.items()):
       if run.follow():
         logging.info(
@@ -115,6 +116,7 @@ class Engine:
     return True
 
   def _take_trials(self, free):
+    # Also without a free trial: the next request to the database waits for _IDLE_SECONDS.
     self._last_claim = self.clock()
     if not self.study.make_trials(self.count):
       return
@@ -128,7 +130,7 @@ class Engine:
     if run.pruned:  # A process may decide to prune the trial, and die before it records that.
       self._tell(run, "pruned", None)
       return
-    again = "bindings" in run.trial.user_attrs
+    again = "bindings" in run.trial.user_attrs  # `prepare` adds them.
     run.prepare()
     logging.info("%s %s: %s", run.name, "resumes" if again else "starts", run.command)
     self.starter.start(run.name, run.arguments, run.log, run.lock, self.slots[slot])

@@ -146,9 +146,11 @@ class Leases:
 
   def is_dead(self, row: Any) -> bool:
     """Whether the holder in a row of the table is dead; see the module."""
+    # The system reuses process IDs, so the start time must be the same as well.
     if row.host == self.holder.host and row.started:
       return self.started(row.pid) != row.started
     state = row.owner, row.beat
+    # The clock of the other machine may differ: measure how long this process sees the same beat.
     if self._seen.get(row.trial, (None,))[0] != state:
       self._seen[row.trial] = state, self.clock()
     return self.clock() - self._seen[row.trial][1] >= self.seconds

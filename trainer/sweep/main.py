@@ -121,7 +121,8 @@ def main(argv: list[str]) -> None:
       "with it."
     )
 
-  # 4. Run the trials.
+  # 4. Run the trials. `_check` also imports the modules of the gin files in the server, before it
+  # forks the first trial.
   with _starter(sweep_dir) as starter, _told_of_failures(trials, count, url):
     _check(starter, asked)
     engine.Engine(

@@ -111,6 +111,7 @@ def sampler(
     SettingError: an option is wrong, or a package is missing.
   """
   optuna = library()
+  # Not hash(): Python salts the hash of a text anew in each process.
   extra: dict[str, Any] = {"seed": zlib.crc32(f"{seed}/{number}".encode())}
   if name == "gp":
     extra["warn_independent_sampling"] = False

@@ -53,7 +53,7 @@ class Report:
   @property
   def keys(self) -> list[str]:
     """The keys of the bindings that vary."""
-    space = self.definition["space"]
+    space = self.definition["space"]  # A dict of distributions, or a grid's list of points.
     return (
       list(space)
       if isinstance(space, dict)

@@ -176,7 +176,7 @@ class Run:
     size = os.path.getsize(path) if os.path.exists(path) else -1
     if size == self._size:  # No new lines.
       return False
-    self._size = size
+    self._size = size  # Before the read: lines that come meanwhile change it again.
     lines = metrics_file.read(self.model_dir)
     self._check_metrics(lines, ended=False)
     if len(self.settings.metrics) > 1 or self.pruned:
@@ -199,6 +199,7 @@ class Run:
         line["step"],
       )
       if self.trial.should_prune():
+        # In the database: if this process dies now, the next one must not resume the trial.
         self.trial.set_user_attr("pruned_at", line["step"])
         self.pruned = True
         return True

@@ -57,7 +57,7 @@ class Starter:
         stdin=subprocess.DEVNULL,
         stdout=file,
         stderr=file,
-        start_new_session=True,
+        start_new_session=True,  # Ctrl-C in the terminal goes to the sweep alone.
       )
     self._log = log
     self._server = json_lines.Connection(ours)
