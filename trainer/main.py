@@ -24,8 +24,8 @@ _TPU = run_flags.define_tpu()
 _CLUSTER = flags.DEFINE_string(
   "cluster",
   "",
-  "How the processes of one training find each other: tf_config (the default where TF_CONFIG is "
-  "set), slurm, kubernetes or gce; with :PORT for another port.",
+  "How the processes of one training find each other: tf_config (the default with TF_CONFIG), "
+  "slurm, kubernetes or gce; with :PORT for another port.",
 )
 _PRECISION = run_flags.define_precision()
 _XLA = flags.DEFINE_bool(

@@ -56,7 +56,7 @@ def write(
   except errors.OutputError as error:
     if not files.is_forbidden(error.__cause__):
       raise
-    logging.warning("%s The record of this evaluation is lost.", error)
+    logging.warning("%s This evaluation leaves no record.", error)
 
 
 def _write_own(model_dir, evaluation, step, scalars):

@@ -233,6 +233,8 @@ class Rows:
     has_label = np.isfinite(of_label)
     # (0, 1/bins] is the first bin, and 0 belongs to it too.
     bin_of = np.clip(np.ceil(confidence[is_sure] * bins) - 1, 0, bins - 1).astype(np.int64)
+    # The columns: of each class its right, its labelled and its predicted examples; of each bin its
+    # examples, confidences and right examples; then four sums over the whole set.
     first = np.cumsum([0, classes, classes, classes, bins, bins, bins])
     totals = first[-1]
     self._first = first

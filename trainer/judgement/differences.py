@@ -169,6 +169,7 @@ def _drawn(loaded, resamples, seed):
   if loaded.report["kind"] == evaluation_reports.NUMBERS:
     rows: Any = number_figures.Rows(arrays)
   else:
+    # The figures that `compare` takes do not depend on further classes without examples.
     classes = 1 + int(max(arrays[name].max() for name in ("label", "predicted")))
     rows = class_figures.Rows(arrays, classes, class_figures.BINS)
   values = bootstrap.figures_of_all(rows.matrix, rows.figures)

@@ -114,6 +114,7 @@ class EvaluationReport:
       collections.deque(pairs, maxlen=0)  # Hosts of XLA devices compute each batch together.
       return None
     found, worst = self._observations(), samples.worst(self.worst, _badness)
+    # Read all pairs and keep none: the set's images may not fit into memory.
     collections.deque(worst.watch(found.watch(pairs)), maxlen=0)
     arrays = found.arrays()
     if not len(arrays["label"]):

@@ -73,6 +73,7 @@ class Observations:
     """
     for prediction, example in pairs:
       label = self._label_of(example)
+      # The first example decides: all examples have the same dtypes.
       self.kind = self.kind or self._kind_of(prediction, label)
       observe = _observe_class if self.kind == CLASSES else self._observe_number
       observed = observe(prediction, label)

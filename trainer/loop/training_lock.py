@@ -110,7 +110,7 @@ class TrainingLock:
       taken.release()
     # Only a warning: the block may be ending with an error, and this one must not hide it.
     except (OSError, tf.errors.OpError, errors.StorageError) as error:
-      logging.warning("Cannot remove %s: %s", self._path, getattr(error, "message", error))
+      _warn("remove", self._path, error)
 
   def take(self) -> bool:
     """Takes the folder, which must exist.
@@ -145,7 +145,7 @@ class TrainingLock:
       other = self._taken.lost_to()
     # Only a warning: if the folder is out of reach, the save will fail and say so.
     except (OSError, tf.errors.OpError, errors.StorageError) as error:
-      logging.warning("Cannot read %s: %s", self._path, getattr(error, "message", error))
+      _warn("read", self._path, error)
       return
     if other:
       raise errors.ModelDirBusyError(
@@ -220,6 +220,14 @@ def _text(holder, **more):
 def _who(text):
   """Describes the training that the text of a lock's file names."""
   return str(_holder(text) or "a process without a name, or without one yet")
+
+
+def _warn(verb, path, error):
+  # A StorageError says itself what failed, and where.
+  if isinstance(error, errors.StorageError):
+    logging.warning("%s", error)
+  else:
+    logging.warning("Cannot %s %s: %s", verb, path, getattr(error, "message", error))
 
 
 def _busy(path, text):
@@ -379,7 +387,7 @@ class _Heartbeat:
           return
         self._write(storage.ONCE)
       except (tf.errors.OpError, errors.StorageError) as error:
-        logging.warning("Cannot write %s: %s", self._path, getattr(error, "message", error))
+        _warn("write", self._path, error)
 
   def lost_to(self, retries=None):
     """Returns who took the folder or how this lock lost it; None if it still holds the folder."""

@@ -74,7 +74,7 @@ def write(path: str, images: Sequence[np.ndarray], captions: Sequence[Caption]) 
     OutputError: it cannot write the file.
   """
   try:
-    from matplotlib import figure
+    from matplotlib import figure  # Not pyplot, which keeps each figure in memory.
   except ImportError:
     logging.warning(
       "No contact sheet: it needs matplotlib; `%s` brings it.", installation.command("plot")

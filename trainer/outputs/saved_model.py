@@ -131,7 +131,7 @@ def build(
   """Returns the model anew, for one CPU and in float32. The model has no variables yet."""
   return step_lib.Program(
     model_fn,
-    strategy=tf.distribute.get_strategy(),
+    strategy=tf.distribute.get_strategy(),  # Outside of any scope: the default, one replica.
     params=params,
     batch_sizes={},
     config=dataclasses.replace(config, precision="float32"),

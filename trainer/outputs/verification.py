@@ -57,6 +57,7 @@ def prepare() -> None:
       surroundings = dict(
         os.environ, CUDA_VISIBLE_DEVICES="-1", TPU_LOAD_LIBRARY="0", TF_CPP_MIN_LOG_LEVEL="2"
       )
+      # -P: otherwise Python searches this folder first, and finds `tables` and others here.
       command = [sys.executable, "-P", check_saved_model.__file__]
       _worker = kept_process.KeptProcess(command, surroundings, _ANSWER_SECS)
 

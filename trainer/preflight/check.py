@@ -293,6 +293,7 @@ class _Stopped(Exception):
 def _loop(traced, config):
   """Returns the DeviceLoop of a TracedProgram."""
   plan, steps = traced.plan, traced.plan.length
+  # The variables of the device that the host reads after the program.
   kept = tf.nest.flatten([traced.kept.variables(), traced.step.scalars])
   if plan.kind == Kind.TRAIN and traced.step.host_fn is not None:
     steps = min(steps, config.tpu_config.host_call_every_n_steps)

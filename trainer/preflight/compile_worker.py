@@ -34,6 +34,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 def _devices(request):
   if request["platform"] == "cpu":
     return devices.connect("cpu", request["replicas"])
+  # JSON has made lists of the options' tuples.
   options = {
     name: tuple(value) if isinstance(value, list) else value
     for name, value in request["topology_options"]

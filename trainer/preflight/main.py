@@ -20,6 +20,7 @@ from absl import flags
 from trainer import errors
 from trainer.cli import command, run_flags
 from trainer.config import gin_flags
+from trainer.io import local_files
 from trainer.preflight import compiler, page, prices, report
 from trainer.preflight import topology as topology_lib
 from trainer.settings.kinds import Kind
@@ -170,8 +171,4 @@ def _write(path, text):
   if path == "-":
     print(text, end="")
     return
-  try:
-    with open(path, "w", encoding="utf-8") as file:
-      file.write(text)
-  except OSError as error:
-    raise errors.OutputError(f"Cannot write {path}: {error} (--json, --html)") from error
+  local_files.write(path, text, "--json, --html")

@@ -158,6 +158,7 @@ def largest(
     elif value := _VALUE.match(line):
       instruction, size, offset, dtype, shape, order = value.groups()
       kind = dtype, _ints(shape), _ints(order or ""), int(size)
+      # Values at one place of an allocation share its memory: the place counts once.
       places.setdefault(kind, {}).setdefault(
         (allocation, offset), "argument" if is_argument else names.get(instruction, "")
       )

@@ -47,7 +47,7 @@ def save(
   try:
     earlier = read(model_dir)
   except errors.FileDamagedError as error:
-    logging.warning("%s The environments of earlier trainings are lost.", error)
+    logging.warning("%s The new file lacks the environments of earlier trainings.", error)
     earlier = []
   newest = describe(device, run_config)
   for later, record in zip([newest, *earlier], earlier, strict=False):

@@ -24,8 +24,8 @@ def check(gin_files: Sequence[str], rows: Sequence[Sequence[str]], modules: Sequ
       see `config.load`.
   """
   config.load(gin_files, modules=modules)
-  # A scope counts if the files bind in it, or if a reference has it. A row's binding is no proof that
-  # something uses its scope.
+  # A scope counts if the files bind in it, or if a reference has it. A row's binding does not prove
+  # that something uses its scope.
   scopes = {
     scope for (names, _, _), _ in gin_internals.each_binding() for scope in names.split("/")
   }

@@ -142,7 +142,7 @@ class Engine:
     state, values = run.outcome(code)
     self._last_claim = float("-inf")  # The slot is free: claim a trial at once.
     if state == "interrupted":  # Another program sent the trial a signal.
-      logging.info("%s was interrupted; it resumes", run.name)
+      logging.info("A signal interrupted %s; it resumes", run.name)
       self.study.leases.release(run.number)
       return
     if state == "again":  # The same parameters with the next seed.

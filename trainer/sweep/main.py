@@ -183,7 +183,7 @@ def _told_of_failures(trials, count, url):
     sys.exit(preemption.EXIT_CODE if stopped.number == signal.SIGTERM else 130)
   except study.database_errors() as error:
     raise errors.OutputError(
-      f"The connection to the database {study.without_password(url)} is lost: "
+      f"Octet lost the connection to the database {study.without_password(url)}: "
       f"{error.__cause__ or error} (--storage). The same command resumes."
     ) from error
 

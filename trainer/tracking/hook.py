@@ -1,4 +1,4 @@
-"""The hook that follows a run for a tracker, whichever it is."""
+"""The part of a tracking hook that does not depend on the tracker."""
 
 import functools
 from collections.abc import Mapping
@@ -8,19 +8,19 @@ from trainer.hooks.estimator_protocol import Estimator
 from trainer.loop import preemption
 from trainer.tracking import run_files, sender, trackers
 
-# Seconds that the end of a training waits for a tracker that works. A machine that is taken away
-# leaves less.
+# Seconds that the end of a training waits for a working tracker. After a SIGTERM the machine goes
+# away soon, and there is less time.
 _PATIENCE, _IN_A_HURRY = 60.0, 2.0
 
-# The loop at whose end operative_config.gin is there: another hook writes it after the first one,
-# maybe after this hook.
+# After this loop, operative_config.gin exists: another hook writes it after the first loop, and may
+# run after this hook.
 _CONFIGURED = 2
 
 
 class TrackingHook:
   """Starts a thread that sends the run to a tracker, and waits for it a little at the end.
 
-  The model's variables are not read, and the loop never waits.
+  The hook reads no variables, and the loop never waits for it.
   """
 
   reads_variables = False
@@ -43,24 +43,24 @@ class TrackingHook:
       self._begin(estimator.model_dir, estimator.latest_step() or 0)
 
   def __call__(self, step: int, metrics: Mapping[str, float], estimator: Estimator) -> None:
-    """Asks for the parameters after the first loop, when gin knows which took effect."""
+    """Sends the parameters as soon as gin knows which ones took effect."""
     self._loops += 1
     if self._sender and self._loops == _CONFIGURED:
       self._send_configuration(estimator.model_dir)
 
   def end(self, step: int, estimator: Estimator) -> None:
-    """Sends what is missing, and that the training is finished."""
+    """Sends the missing parameters, and the end of the training."""
     if self._sender:
       if self._loops < _CONFIGURED:
         self._send_configuration(estimator.model_dir)
       self._close(trackers.FINISHED, _PATIENCE)
 
   def finished(self, estimator: Estimator) -> None:
-    """Sends the last evaluation and the files, once all is evaluated and exported."""
+    """Sends the last evaluation and the files, after the last export."""
     if not estimator.device.is_chief:
       return
-    # The training was complete, and this process has only exported. An earlier one may have been
-    # killed after its last step, before it sent the parameters.
+    # The training was complete, and this process has only exported. Somebody may have killed the
+    # earlier process after its last step, before it sent the parameters.
     if not self._sender:
       self._begin(estimator.model_dir, None)
       self._send_configuration(estimator.model_dir)
@@ -69,7 +69,7 @@ class TrackingHook:
     self._stop()
 
   def failed(self, error: BaseException, estimator: Estimator) -> None:
-    """Sends that the training has failed or was ended."""
+    """Sends that the training has failed, or that somebody ended it."""
     if self._sender:
       was_ended = isinstance(error, preemption.Preempted | KeyboardInterrupt)
       self._close(trackers.KILLED if was_ended else trackers.FAILED, _IN_A_HURRY)

@@ -1,4 +1,4 @@
-"""Sends to MLflow what a run could not send while it went on.
+"""Sends to MLflow the lines and files that a run could not send.
 
 later.send("out/digits")
 """
@@ -10,18 +10,15 @@ from trainer.tracking import record as record_lib
 
 
 def send(model_dir: str, tracking_uri: str = "", status: str = "") -> str:
-  """Sends the lines and files of a run to its run in MLflow.
+  """Sends the lines and files of a run to MLflow; returns the tracker's name, with its address.
 
   Args:
-    model_dir: the folder of the run, which has an mlflow.json.
-    tracking_uri: in place of the address in mlflow.json.
-    status: how the training ended; "" for not known.
-
-  Returns:
-    The tracker's name, with its address.
+    model_dir: the folder of the run, with an mlflow.json.
+    tracking_uri: an address instead of the one in mlflow.json.
+    status: how the training ended; "" if unknown.
 
   Raises:
-    SettingError: the run has no record, or MLflow is not installed.
+    SettingError: the run has no record, or MLflow is missing.
     UnreachableError: the server does not answer.
   """
   known = record_lib.read(model_dir, "mlflow")

@@ -1,10 +1,10 @@
-"""Sends to MLflow what runs could not send while they went on: no server, no network, no access.
+"""Sends to MLflow the lines and files that runs could not send: no server, no network, no access.
 
   python -m trainer.tracking out/digits
   python -m trainer.tracking out/sweep/trials/* --tracking_uri=http://mlflow:5000
 
-Each run's mlflow.json says which run it is in MLflow, and metrics.jsonl what there is to send.
-Weights & Biases has a command of its own: wandb sync.
+Each run's mlflow.json names the run in MLflow, and metrics.jsonl has the lines. For Weights &
+Biases use its own command, wandb sync.
 """
 
 from absl import flags
@@ -18,13 +18,13 @@ _TRACKING_URI = flags.DEFINE_string(
 
 
 def main(argv: list[str]) -> None:
-  """Sends each run that is named.
+  """Sends each named run.
 
   Args:
     argv: the program's name, and the folders of the runs.
 
   Raises:
-    SettingError: no run is named, or one was not tracked.
+    SettingError: there is no folder, or a folder without a record.
     OutputError: the server does not answer, or refuses.
   """
   model_dirs = argv[1:]

@@ -4,8 +4,7 @@
     found = client.make_run("digits", "digits", {"model_dir": "out/digits"})
     client.log(found["run"], metrics=[["train/loss", 0.5, 1795252745000, 100]])
 
-This is the only module that imports mlflow. `mlflow_process` runs it. The package mlflow-skinny is
-enough.
+Only this module imports mlflow, and `mlflow_process` runs it. The package mlflow-skinny is enough.
 """
 
 import contextlib
@@ -16,7 +15,7 @@ from typing import Any
 from trainer import errors
 from trainer.tracking import trackers
 
-# What a server of MLflow takes in one request.
+# MLflow's server refuses larger requests.
 _MOST_METRICS, _MOST_PARAMETERS = 1000, 100
 
 _NO_ACCESS = ("CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED", "UNAUTHENTICATED")  # status 401, 403
@@ -29,8 +28,8 @@ _HOW_TO_GET_ACCESS = (
 class Client:
   """Asks a server or store of MLflow.
 
-  Each method raises UnreachableError where the server does not answer or refuses access, and
-  RefusedError where it refuses the values.
+  Each method raises UnreachableError if the server does not answer or refuses access, and
+  RefusedError if the server refuses the values.
 
   Args:
     uri: of the server or store; "" for MLflow's own default.
@@ -42,8 +41,8 @@ class Client:
   def __init__(self, uri: str) -> None:
     # MLflow prints the run's address each time that a run ends.
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
-    # MLflow would try again for minutes. The sender tries again by itself, and a value that the
-    # user has set stays.
+    # MLflow would try again for minutes, and the sender tries again by itself. A user's own value
+    # stays.
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     import mlflow
@@ -57,7 +56,7 @@ class Client:
     return self.uri
 
   def find_run(self, experiment: str, tag: str, value: str) -> dict[str, Any] | None:
-    """Returns the run of an experiment whose tag has a value, as `make_run` does; None: no run."""
+    """Finds the run of an experiment by a tag; returns the same as `make_run`, or None."""
     with _asking():
       found = self._client.search_runs(
         [self._experiment_id(experiment)], f"tags.`{tag}` = '{value}'"
@@ -127,7 +126,7 @@ class Client:
     return refused
 
   def _log_metrics(self, run, metrics):
-    """Sends metrics at once, or one by one if the server refuses one; returns which it refuses."""
+    """Sends metrics; returns the refused ones. After a refusal it sends them one by one."""
     try:
       with _asking():
         self._client.log_batch(run, metrics=metrics, synchronous=True)
@@ -146,14 +145,14 @@ class Client:
         self._client.log_artifact(run, path, os.path.dirname(name) or None)
 
   def _experiment_id(self, name):
-    """Returns the ID of an experiment, which is made if there is none."""
+    """Returns the ID of an experiment; makes the experiment if there is none."""
     from mlflow.exceptions import MlflowException
 
     if (found := self._client.get_experiment_by_name(name)) is not None:
       return found.experiment_id
     try:
       return self._client.create_experiment(name)
-    except MlflowException:  # another process has just made it
+    except MlflowException:  # Another process has just made the experiment.
       if (found := self._client.get_experiment_by_name(name)) is None:
         raise
       return found.experiment_id

@@ -37,11 +37,11 @@ class MLflowHook(hook.TrackingHook):
     experiment: its name; "" for MLFLOW_EXPERIMENT_NAME, or "Default".
     run_name: "" for the name of model_dir.
     tags: of the run, name → text.
-    artifacts: which files are sent: "config", "report", "export".
-    seconds: between two looks at what the run has written.
+    artifacts: kinds of files to send: "config", "report", "export".
+    seconds: between two looks at the run's new lines.
 
   Raises:
-    SettingError: MLflow is not installed, or a value cannot work.
+    SettingError: MLflow is missing, or a value cannot work.
   """
 
   tracking_uri: str = ""

@@ -4,8 +4,8 @@
 
 MLflow's import takes a second of CPU time, and its client is Python: in a thread of the training
 it would hold the GIL, and the training's steps would wait. The process has a lower priority than
-the training. A Python process starts one at its first question and keeps it. The process ends
-after its answer when the socket to its parent closes, which no kill of the parent prevents.
+the training. A Python process starts it at the first question and keeps it. When its parent ends,
+even by SIGKILL, the socket to the parent closes, and this process ends after its answer.
 """
 
 import contextlib
@@ -21,13 +21,13 @@ from trainer import errors
 from trainer.cli import json_lines, kept_process, processes
 from trainer.tracking import mlflow_client, trackers
 
-# The training comes first where cores are few. With 10, MLflow's import took 40 s beside four
-# processes on two cores.
+# With few cores, the training comes first. With 10, MLflow's import took 40 s beside four processes
+# on two cores.
 _NICE = 5
 
 _lock = threading.Lock()
 _process: kept_process.KeptProcess | None = None
-_settings: dict[str, str] = {}  # the environment variables of MLflow when the process was started
+_settings: dict[str, str] = {}  # MLflow's environment variables at the start of the process
 
 
 def ask(uri: str, method: str, **arguments: Any) -> Any:
@@ -64,10 +64,10 @@ def prepare() -> None:
 
 
 def _running():
-  """Returns the process, which is started if it does not run."""
+  """Returns the process; starts it if it does not run."""
   global _process, _settings
   settings = {name: text for name, text in os.environ.items() if name.startswith("MLFLOW_")}
-  # A notebook may set MLFLOW_TRACKING_TOKEN after it has read that access is refused.
+  # A user of a notebook may set MLFLOW_TRACKING_TOKEN after the message about refused access.
   if _process is not None and _settings != settings:
     _process.end()
   if _process is None or not _process.is_alive():
@@ -90,19 +90,20 @@ def _answer(clients, question):
     return {"refused": str(error)}
   except trackers.UnreachableError as error:
     return {"failed": str(error)}
-  # MLflow's packages may raise anything, and the parent must hear of it.
+  # MLflow's packages may raise anything, and the parent waits for an answer.
   except Exception as error:
     return {"failed": f"{type(error).__name__}: {errors.first_line(error)}"}
 
 
 def main() -> None:
   """Answers questions until the parent ends."""
-  # Ctrl-C in a terminal and a machine that is taken away signal each process. The parent ends
-  # first, and still has to say here how the training ended.
+  # Ctrl-C in a terminal and a machine's shutdown signal each process. This process must outlive its
+  # parent, which still sends how the training ended.
   signal.signal(signal.SIGINT, signal.SIG_IGN)
   signal.signal(signal.SIGTERM, signal.SIG_IGN)
   os.nice(_NICE)
-  # Before the first question, which says what is wrong with the package.
+  # The import takes a second: start it before the first question. If it fails, the first question
+  # gets the error.
   with contextlib.suppress(Exception):
     importlib.import_module("mlflow")
   parent = json_lines.Connection(socket.socket(fileno=os.dup(0)))

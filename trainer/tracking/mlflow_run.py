@@ -15,17 +15,17 @@ from trainer import errors
 from trainer.cli import installation
 from trainer.io import file_locks
 from trainer.reporting import environment, trial_file
-from trainer.tracking import mlflow_process
+from trainer.tracking import mlflow_process, trackers
 from trainer.tracking import record as record_lib
 
-# What a server of MLflow takes.
+# MLflow's server refuses longer texts.
 _LONGEST_PARAMETER, _LONGEST_TAG, _LONGEST_NAME = 6000, 5000, 250
 
 _OWN_ID, _SWEEP_ID = "octet.id", "octet.sweep"
 
 
 def require() -> None:
-  """Raises SettingError unless MLflow is installed; does not import it."""
+  """Raises SettingError if MLflow is missing; does not import MLflow."""
   if importlib.util.find_spec("mlflow") is None:
     raise errors.SettingError(f"MLflowHook needs MLflow: {installation.command('mlflow')}.")
 
@@ -54,7 +54,7 @@ class MlflowRun:
     self.experiment = experiment
     self._run_name = run_name
     self._tags = dict(tags or {})
-    self._known_metrics: set[str] = set()  # that the run had when it was opened
+    self._known_metrics: set[str] = set()  # the metrics that the run had at `open`
     self.run_id = ""
     self._renamed: dict[str, str] = {}  # name of a metric → MLflow's
     self._refused: set[str] = set()
@@ -68,8 +68,8 @@ class MlflowRun:
     if known and self.experiment and known.project != self.experiment:
       logging.info("%s: a new run, of another experiment than %s.", self.name, known.project)
       known = None
-    # Before the first question, which may have no answer while this process lives. By the record,
-    # trainer.tracking knows that the run belongs in MLflow.
+    # Before the first question: the server may never answer while this process lives. The record
+    # tells trainer.tracking that the run belongs in MLflow.
     self.record = known or self._new_record()
     uri = self._ask("address")
     self.name = f"MLflow at {without_password(uri)}"
@@ -86,15 +86,9 @@ class MlflowRun:
   def send(self, lines: Sequence[Mapping[str, Any]]) -> None:
     """Sends lines of metrics.jsonl; a metric is "eval_<name>/loss" there."""
     metrics = [
-      (
-        self._metric_name(f"{line['kind']}/{name}"),
-        float("nan") if value is None else float(value),
-        int(line["time"] * 1000),
-        line["step"],
-      )
+      (self._metric_name(name), value, int(line["time"] * 1000), line["step"])
       for line in lines
-      for name, value in line.items()
-      if name not in ("step", "time", "kind")
+      for name, value in trackers.values_of(line).items()
     ]
     for name, reason in self._ask("log", run=self.run_id, metrics=metrics):
       if name not in self._refused:
@@ -102,7 +96,7 @@ class MlflowRun:
       self._refused.add(name)
 
   def set_parameters(self, parameters: Mapping[str, str]) -> None:
-    """Sends parameters, and where the run came from, which is known by then.
+    """Sends the parameters and the run's origin: its command and commit.
 
     MLflow never changes a parameter: a new value becomes a tag.
     """
@@ -130,7 +124,7 @@ class MlflowRun:
 
     Args:
       results: name → value.
-      trials: how many trials there were, which is the step.
+      trials: the number of trials; the metrics get it as their step.
     """
     line = {"kind": "best", "step": trials, "time": time.time(), **results}
     self.send([line])
@@ -151,7 +145,7 @@ class MlflowRun:
     return record
 
   def _find(self):
-    """Returns the run that has the record's ID as a tag; None if there is none."""
+    """Returns the run with the record's ID as a tag; None if there is none."""
     known = self.record
     found = self._ask("find_run", experiment=known.project, tag=_OWN_ID, value=known.id)
     if not found and known.run:
@@ -174,9 +168,10 @@ class MlflowRun:
     return made
 
   def _parent(self, trial):
-    """Returns MLflow's ID of the run of a trial's sweep, which is made if there is none."""
+    """Returns MLflow's ID of the run of a trial's sweep; makes that run if there is none."""
     os.makedirs(trial.folder, exist_ok=True)
-    # Trials start at the same time. Of machines without a common folder each has a parent.
+    # Trials start at the same time, and only one may make the parent. Machines without a common
+    # folder each make a parent.
     with open(os.path.join(trial.folder, "mlflow.lock"), "a+b", buffering=0) as file:
       file_locks.lock(file)
       parent = MlflowRun(
@@ -204,7 +199,7 @@ def without_password(uri: str) -> str:
 
 
 def _allowed(name):
-  """A name as MLflow takes it: letters, numbers, "/_-. :", and as a path that is in its plain form.
+  """Returns a name that MLflow accepts: letters, numbers, "/_-. :", and as a path without "..".
 
   MLflow's own rule is in its utils/validation.py.
   """
@@ -213,12 +208,12 @@ def _allowed(name):
 
 
 def _source(model_dir):
-  """Returns tags of where a run came from, with MLflow's names where it has one."""
+  """Returns tags with a run's command and commit, under MLflow's names where they exist."""
   newest = next(iter(environment.read(model_dir)), {})
   command = str(newest.get("command", ""))
   words = shlex.split(command)
   tags = {
-    # MLflow shows what follows the last slash, so the whole command would be cut.
+    # MLflow shows the part after the last slash, and would cut a whole command there.
     "mlflow.source.name": next((word for word in words[1:] if word != "-m"), ""),
     "mlflow.source.type": "LOCAL",
     "mlflow.source.git.commit": str(newest.get("commit", "")),

@@ -1,13 +1,13 @@
-"""The file by which a run finds itself again in its tracker.
+"""The file with the name of a run in its tracker: a resumed training continues that run.
 
     <model_dir>/mlflow.json     {"id": "4f0c...", "server": "http://127.0.0.1:5000", "project":
                                 "digits", "run": "b1e9...", "saved": 200, "sent": {"train": 200}}
     <model_dir>/wandb.json      the same
 
-"id" is the run's own name among all runs, made here: a process may be killed after the tracker has
-made a run and before the file tells which. "run" is the tracker's name of the run, or "". "saved"
-is the step of the newest checkpoint when lines were sent last, and "sent" the newest step of each
-kind of lines.
+Octet makes "id", the run's own name among all runs: a process may die after the tracker has made a
+run, and before it writes the tracker's name of the run here. "run" is that name, or "". "saved" is
+the step of the newest checkpoint at the last transfer of lines. "sent" has the newest sent step of
+each kind of lines.
 """
 
 import dataclasses
@@ -29,8 +29,8 @@ class Record:
     server: the tracker's address, without a password.
     project: MLflow's experiment, or W&B's project.
     run: the tracker's name of the run.
-    saved: step of the newest checkpoint when lines were sent last.
-    sent: kind of lines → their newest step that was sent.
+    saved: step of the newest checkpoint at the last transfer of lines.
+    sent: kind of lines → their newest sent step.
   """
 
   path: str
@@ -42,7 +42,7 @@ class Record:
   sent: dict[str, int] = dataclasses.field(default_factory=dict)
 
   def write(self) -> None:
-    """Writes the file; OutputError if it cannot be written."""
+    """Writes the file; OutputError if it cannot."""
     known = dataclasses.asdict(self)
     json_form.write(known.pop("path"), known)
 
@@ -53,11 +53,7 @@ def path(model_dir: str, tracker: str) -> str:
 
 
 def read(model_dir: str, tracker: str) -> Record | None:
-  """Returns the record of a run; None if there is none.
-
-  Raises:
-    FileDamagedError: the file is damaged.
-  """
+  """Returns the record of a run; None if there is none; FileDamagedError for a damaged file."""
   file = path(model_dir, tracker)
   known = json_form.read(file, _FORM, "remove it; the next start makes a new run there")
   return None if known is None else Record(file, **known)

@@ -1,4 +1,4 @@
-"""What a tracker gets of a run beside its metrics: its parameters and its files."""
+"""The parameters and the files of a run that a tracker gets beside the metrics."""
 
 import contextlib
 import importlib.util
@@ -23,14 +23,14 @@ _EVALUATIONS = "evaluation_reports"
 def parameters(model_dir: str) -> dict[str, str]:
   """Returns the gin bindings that took effect in a run, key → value as gin writes it.
 
-  Before the first device loop, and of a run without gin, there are none.
+  A run without gin has none, nor has a run before its first device loop.
   """
   path = epath.Path(model_dir) / "operative_config.gin"
   return runs_report.bindings(path.read_text()) if path.exists() else {}
 
 
 def name_of(model_dir: str) -> str:
-  """Returns the name of a run in a tracker: that of its folder, or of its trial."""
+  """Returns the name of a run in a tracker: the name of its trial, or of its folder."""
   trial = trial_file.read(model_dir)
   return trial.title if trial else os.path.basename(os.path.abspath(model_dir.rstrip("/")))
 
@@ -47,8 +47,8 @@ def of_run(model_dir: str, wanted: Sequence[str]) -> Iterator[dict[str, str]]:
 
   Args:
     model_dir: the folder of the run.
-    wanted: CONFIG for the configuration and environment.json; REPORT for report.html, which needs
-      matplotlib, and the evaluation reports; EXPORT for the newest SavedModel of each exporter.
+    wanted: CONFIG for the configuration and environment.json; REPORT for report.html (if matplotlib
+      is installed) and the evaluation reports; EXPORT for the newest SavedModel of each exporter.
   """
   names = list(_CONFIGS) if CONFIG in wanted else []
   if REPORT in wanted:
@@ -78,7 +78,7 @@ def _exports(model_dir):
 
 
 def _local(path, folder):
-  """Returns a path on this machine of a file or folder, which is copied where it is elsewhere."""
+  """Returns a local path of a file or folder; copies a remote one to a folder first."""
   if not storage.is_remote(path):
     return path
   target = os.path.join(folder, path.partition("://")[2])

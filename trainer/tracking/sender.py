@@ -1,12 +1,12 @@
-"""A thread that sends what a run writes down to its tracker, while the run goes on.
+"""A thread that sends the lines of a run to its tracker during the run.
 
     sender = Sender(tracker, "out/digits", begun_at=0)
     sender.start()
-    sender.ask(lambda: tracker.close("FINISHED"))   # after the lines that are there now
+    sender.ask(lambda: tracker.close("FINISHED"))   # after the present lines
     sender.wait(10.0)                               # at most so long
 
-The tracker is asked in this thread alone. Where it does not answer, the thread tries again later,
-less and less often, and says so once.
+Only this thread calls the tracker. If the tracker does not answer, the thread tries again later,
+less and less often, and logs one warning.
 """
 
 import atexit
@@ -30,9 +30,9 @@ class Sender:
   """Sends the lines and files of one run.
 
   Args:
-    tracker: to which.
+    tracker: the tracker of the run.
     model_dir: the folder of the run.
-    begun_at: the step at which the training begins; None where none goes on.
+    begun_at: the step at which the training begins; None without a training.
     seconds: between two looks at metrics.jsonl.
   """
 
@@ -55,21 +55,21 @@ class Sender:
     self._is_silent = False
     self._stopped = threading.Event()
     self._pause = seconds
-    # It must not keep a process alive that a person or a machine ends.
+    # A daemon: the thread must not keep a process alive that somebody ends.
     self._thread = threading.Thread(target=self._work, name="tracking", daemon=True)
 
   def start(self) -> None:
     """Starts the thread."""
     self._thread.start()
-    # A daemon that is still in C++ code when the interpreter goes takes the process down.
+    # If the interpreter ends while a daemon is in C++ code, the process crashes.
     atexit.register(self._leave)
 
   def ask(self, what: Callable[[], None]) -> None:
-    """Has the thread do something once all lines are sent that are there now."""
+    """Queues a call for the thread, after all present lines."""
     self._asked.append(what)
 
   def wait(self, seconds: float) -> bool:
-    """Waits until all is sent or cannot be sent, at most so many seconds; returns whether it is."""
+    """Waits, at most so many seconds, for a try to send all; returns whether it succeeded."""
     with self._changed:
       self._rounds_asked += 1
       wanted = self._rounds_asked
@@ -85,18 +85,18 @@ class Sender:
     self._wake.set()
 
   def _leave(self):
-    """Waits at the exit of the process for the request that is under way, and for no other."""
+    """Waits, at the exit of the process, for the end of the present request alone."""
     self.stop()
     self._thread.join()
 
   def send(self) -> None:
-    """Sends in the caller's thread all that is there now.
+    """Sends all present lines, and makes the queued calls, in the caller's thread.
 
     Raises:
       UnreachableError: the tracker does not answer.
     """
     if self._lines is None:
-      # Lines are compared with those that the tracker has by their kinds.
+      # The tracker returns its steps for these kinds, and UnsentLines omits them.
       kinds = {line["kind"] for line in metrics_file.read(self._model_dir)}
       sent = self._tracker.open(kinds)
       self._lines = unsent_lines.UnsentLines(
@@ -122,7 +122,7 @@ class Sender:
     wanted = self._rounds_asked
     try:
       self.send()
-    # A tracker's library may raise anything. A thread that dies would say nothing to the training.
+    # A tracker's library may raise anything, and a dead thread could not warn anybody.
     except Exception as error:
       self._pause = min(2 * self._pause, _LONGEST_PAUSE)
       if not self._is_silent:
@@ -149,7 +149,7 @@ class Sender:
     )
 
   def _note(self, lines):
-    """Notes in the record what was sent, and up to where a later training may begin again."""
+    """Records the newest sent steps, and the newest checkpoint, where a later training begins."""
     record = self._tracker.record
     for line in lines:
       record.sent[line["kind"]] = line["step"]

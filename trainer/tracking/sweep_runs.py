@@ -1,6 +1,7 @@
 """The runs of a sweep in MLflow: one parent, and a child for each trial.
 
-The first trial's hook makes the parent, and the others find it. The sweep closes the parent:
+The first trial's hook makes the parent, and the other trials' hooks find it. The sweep closes the
+parent:
 
     sweep_runs.finish("out/sweep", {"accuracy": 0.98}, {"best.gin": "out/sweep/best.gin"}, folders)
 """
@@ -16,10 +17,12 @@ from trainer.tracking import record as record_lib
 def finish(
   sweep_dir: str, results: Mapping[str, float], files: Mapping[str, str], trials: Mapping[str, str]
 ) -> None:
-  """Sends to MLflow what came of a sweep, and what its trials could not send; else a warning.
+  """Sends the results of a sweep to MLflow, and the lines that its trials could not send.
+
+  A failure is a warning. If no trial had MLflow's hook, the function does nothing.
 
   Args:
-    sweep_dir: the sweep's folder. If no trial had MLflow's hook, nothing is done.
+    sweep_dir: the sweep's folder.
     results: name → value of the best trial.
     files: name in MLflow → path.
     trials: folder of each run → how it ended, see `trackers`.

@@ -1,4 +1,4 @@
-"""What a tracker can do, and how it says that it cannot."""
+"""The methods of a tracker, and its errors."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -10,11 +10,11 @@ FINISHED, FAILED, KILLED = "FINISHED", "FAILED", "KILLED"
 
 
 class UnreachableError(Exception):
-  """The tracker did not take what was sent: no server, no answer, no access. Try again later."""
+  """There is no server, no answer or no access. A later try may succeed."""
 
 
 class RefusedError(Exception):
-  """The tracker will never take what was sent."""
+  """The tracker refuses these values for good."""
 
 
 class Tracker(Protocol):
@@ -22,7 +22,7 @@ class Tracker(Protocol):
 
   Attributes:
     name: of the tracker, with its address, for messages.
-    record: what the run's folder knows of it; after `open`.
+    record: the record in the run's folder; known after `open`.
   """
 
   name: str
@@ -49,3 +49,12 @@ class Tracker(Protocol):
 
   def close(self, status: str) -> None:
     """Notes how the training ended; a later process may go on with it."""
+
+
+def values_of(line: Mapping[str, Any]) -> dict[str, float]:
+  """Returns the metrics of a line of metrics.jsonl: "kind/name" → value, NaN for None."""
+  return {
+    f"{line['kind']}/{name}": float("nan") if value is None else float(value)
+    for name, value in line.items()
+    if name not in ("step", "time", "kind")
+  }

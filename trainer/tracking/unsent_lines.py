@@ -4,10 +4,9 @@
     tracker.send(lines.read())
     lines.mark_sent()
 
-Trackers cannot take a point back. After a kill, a training does some steps again, and a tracker
-that has a step is not sent it a second time. A training that goes back on purpose (a rollback, or a
-person who named an older checkpoint) takes other steps: these are sent, although the tracker has
-the former ones too.
+Trackers cannot remove a point. After a kill, a training repeats some steps, and the tracker gets
+only the steps that it lacks. After a rollback, or after a person has named an older checkpoint, the
+training takes other steps: the tracker gets these beside the former ones.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +21,7 @@ class UnsentLines:
   Args:
     model_dir: the folder of the run.
     sent: kind of lines → the steps that the tracker has.
-    begun_at: the step at which this training began; None where none goes on.
+    begun_at: the step at which this training began; None without a training.
     saved: the newest checkpoint's step that the tracker's record knows.
   """
 
@@ -42,11 +41,7 @@ class UnsentLines:
     self._add(metrics_file.valid(self._tail.new()))
 
   def read(self) -> list[dict[str, Any]]:
-    """Returns the lines that are to be sent, in their order.
-
-    Raises:
-      SettingError: metrics.jsonl cannot be read.
-    """
+    """Returns the unsent lines in their order; SettingError if it cannot read metrics.jsonl."""
     for line in self._tail.new():
       if line["kind"] == metrics_file.START:  # a rollback: this training has begun before
         self._go_back(line["step"])

@@ -30,11 +30,11 @@ class WandbHook(hook.TrackingHook):
     mode: "online", "offline" to keep all on this machine until `wandb sync`, or "" for the
       environment variable WANDB_MODE, or "online".
     tags: of the run.
-    artifacts: which files are sent: "config", "report", "export".
-    seconds: between two looks at what the run has written.
+    artifacts: kinds of files to send: "config", "report", "export".
+    seconds: between two looks at the run's new lines.
 
   Raises:
-    SettingError: wandb is not installed, or a value cannot work.
+    SettingError: wandb is missing, or a value cannot work.
   """
 
   project: str = ""

@@ -1,6 +1,6 @@
 """A run in Weights & Biases, by its package wandb.
 
-wandb has a process of its own, which keeps all on the disk and sends it when the server answers.
+wandb's own process keeps all values on the disk, and sends them when the server answers.
 """
 
 import importlib.util
@@ -19,11 +19,11 @@ from trainer.tracking import trackers
 
 STEP = "global_step"
 
-_INIT_SECONDS = 15.0  # that wandb waits for its server at the beginning; its own default is 90
+_INIT_SECONDS = 15.0  # wandb's wait for its server at the beginning; its default is 90
 
 
 def require() -> None:
-  """Raises SettingError unless wandb is installed; does not import it."""
+  """Raises SettingError if wandb is missing; does not import wandb."""
   if importlib.util.find_spec("wandb") is None:
     raise errors.SettingError(f"WandbHook needs wandb: {installation.command('wandb')}.")
 
@@ -32,7 +32,7 @@ class WandbRun:
   """The run of a model_dir; see `trackers.Tracker`.
 
   Args:
-    model_dir: the folder of the run, in which wandb keeps its files too.
+    model_dir: the folder of the run; wandb keeps its files there.
     project: its name; "" for wandb's own default.
     entity: user or team; "" for wandb's own default.
     run_name: the run's name.
@@ -58,7 +58,7 @@ class WandbRun:
     self.record = record_lib.Record(path, server=entity, project=project)
 
   def open(self, kinds: Iterable[str]) -> Mapping[str, Iterable[int]]:
-    """Makes the run, or goes on in it; returns kind → the steps that it was given."""
+    """Makes the run, or resumes it; returns kind → the steps that wandb has."""
     import wandb
 
     known = record_lib.read(self._model_dir, "wandb")
@@ -96,12 +96,7 @@ class WandbRun:
   def send(self, lines: Sequence[Mapping[str, Any]]) -> None:
     """Gives lines of metrics.jsonl to wandb; a metric is "eval_<name>/loss" there."""
     for line in lines:
-      values = {
-        f"{line['kind']}/{name}": float("nan") if value is None else value
-        for name, value in line.items()
-        if name not in ("step", "time", "kind")
-      }
-      self._run.log({**values, STEP: line["step"]})
+      self._run.log({**trackers.values_of(line), STEP: line["step"]})
 
   def set_parameters(self, parameters: Mapping[str, str]) -> None:
     """Gives wandb the parameters, numbers as numbers."""
@@ -112,7 +107,7 @@ class WandbRun:
     """Gives wandb the files as artifacts with versions: each folder, and all single files."""
     import wandb
 
-    # Not Run.save, which links to a file: some of these are gone after this call.
+    # Not Run.save: it links to the files, and some files are temporary.
     single = wandb.Artifact(f"files-{self.record.id}", type="files")
     for name, path in files.items():
       if not os.path.isdir(path):

@@ -217,7 +217,7 @@ def test_a_folder_that_may_only_be_read_is_evaluated_all_the_same(trained, monke
   read_only = OSError(errno.EROFS, "Read-only file system")
   monkeypatch.setattr(evaluations_file, "add", unwritten(read_only))
   assert trained.evaluate(programs.examples(11))["loss"] > 0
-  assert "The record of this evaluation is lost" in caplog.text
+  assert "This evaluation leaves no record." in caplog.text
 
 
 def test_on_a_full_disk_the_values_are_said_before_the_error(trained, monkeypatch, caplog):

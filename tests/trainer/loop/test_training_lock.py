@@ -372,8 +372,9 @@ def test_a_network_that_is_down_for_a_while_is_a_warning(elsewhere, monkeypatch,
       patch.setattr(storage, "RETRIES", storage.ONCE)
       beat(lock, lambda: None)
       lock.check()
-    verbs = [record.message.split(" ram:")[0] for record in caplog.records]
-    assert verbs == ["Cannot write", "Cannot read"]
+    messages = [record.message for record in caplog.records]
+    assert [each.split(" ram:")[0] for each in messages] == ["Cannot write", "Cannot read"]
+    assert [each.count("Cannot ") for each in messages] == [1, 1]
     beat(lock, lambda: None)
     assert told(elsewhere.folder)["beat"] == 2
 

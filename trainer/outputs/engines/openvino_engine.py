@@ -44,6 +44,7 @@ def read(frozen: freezing.Frozen) -> Any:
     model = openvino.Core().read_model(path)
   for tensors, names in ((model.inputs, frozen.inputs), (model.outputs, frozen.outputs)):
     known = {tensor: name for name, tensor in names.items()}
+    # OpenVINO writes a tensor's name with or without ":0".
     known |= {tensor.removesuffix(":0"): name for tensor, name in known.items()}
     for tensor in tensors:
       tensor.get_tensor().set_names({next(known[name] for name in tensor.names if name in known)})
