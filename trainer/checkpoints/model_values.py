@@ -116,12 +116,7 @@ class ModelValues:
     self._held = None
 
   def mark_saved(self, path: str, names: Collection[str]) -> None:
-    """Notes that the variables match a checkpoint. Call it after a save.
-
-    Args:
-      path: the checkpoint.
-      names: the names of the variables in it.
-    """
+    """Notes that the variables match a checkpoint. Call it after a save."""
     self._held = _Held(path, frozenset(names), {}, self._store.sessions)
     self._found_averages = path, _averages(names) if self._use_averages else {}
 

@@ -113,9 +113,8 @@ def _array(name, values, optional):
       f"mark_raw: examples[{name!r}] has the shape {list(array.shape)} and the type {array.dtype}: "
       "expected numbers or texts of at least one example."
     )
-  made = np.empty(array.shape, object)
-  made.ravel()[:] = [tf.compat.as_bytes(value) for value in array.ravel()]
-  return made
+  texts = [tf.compat.as_bytes(value) for value in array.ravel()]
+  return np.array(texts, object).reshape(array.shape)
 
 
 def decoders_of(dataset: tf.data.Dataset) -> dict[str, Callable]:

@@ -18,11 +18,7 @@ _NOT_ARRIVED = (408, 499)  # too slow, hung up
 
 
 class Measurements:
-  """The measurements of a server's models. Threads may call the methods at the same time.
-
-  Args:
-    models: the names of the models.
-  """
+  """The measurements of a server's models. Threads may call the methods at the same time."""
 
   def __init__(self, models: Iterable[str]) -> None:
     import prometheus_client as prometheus

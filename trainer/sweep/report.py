@@ -35,12 +35,7 @@ _STATES = {
 
 
 class Report:
-  """The state of a sweep when the report was made.
-
-  Args:
-    trials: the trials of the sweep.
-    definition: the sweep's definition, from the database.
-  """
+  """The state of a sweep when the report was made."""
 
   def __init__(self, trials: "study_lib.Study", definition: Mapping[str, Any]) -> None:
     self.name = trials.name
