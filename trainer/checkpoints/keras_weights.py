@@ -104,8 +104,13 @@ def _read_keras_3(file):
 
   file.visititems(visit)
   layers = [layer for layer in names if layer.split("/")[0] not in ("", "optimizer")]
+  # The path of a layer has the names of the layers around it, the outermost first.
   chains = {
-    layer: "/".join(names[outer] for outer in _outermost_first(layer) if outer in names)
+    layer: "/".join(
+      names[outer]
+      for outer in itertools.accumulate(layer.split("/"), "{}/{}".format)
+      if outer in names
+    )
     for layer in layers
   }
   # Two layers may have the same chain of names. They keep their folders' names, since folders have
@@ -119,10 +124,6 @@ def _read_keras_3(file):
   root = file.get("vars")
   values.update({f"{names['']}/{key}": _value(root[key], file) for key in root or ()})
   return values
-
-
-def _outermost_first(place):
-  return itertools.accumulate(place.split("/"), "{}/{}".format)
 
 
 def _value(dataset, file):

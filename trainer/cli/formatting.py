@@ -112,6 +112,11 @@ def table(
   return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
 
 
+def shorten(text: str, most: int) -> str:
+  """Returns a text of at most so many letters; the last one is "…" if it was longer."""
+  return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def short_names(keys: Sequence[str]) -> list[str]:
   """Returns the shortest ends of keys that tell them apart, such as learning_rate."""
 

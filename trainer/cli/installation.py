@@ -37,7 +37,9 @@ def command(
   origin = _origin(distribution)
   folder = root if (root / "setup.py").is_file() else None
   if "dir_info" in origin:
-    folder = folder or pathlib.Path(_path(origin["url"]))
+    folder = folder or pathlib.Path(
+      urllib.request.url2pathname(urllib.parse.urlparse(origin["url"]).path)
+    )
   if folder is not None:
     editable = "-e " * bool(origin.get("dir_info", {}).get("editable"))
     # A copied command works in any folder; "." is shorter where it means the same.
@@ -59,7 +61,3 @@ def _origin(distribution):
   except importlib.metadata.PackageNotFoundError:
     return {}
   return json.loads(recorded) if recorded else {}
-
-
-def _path(url):
-  return urllib.request.url2pathname(urllib.parse.urlparse(url).path)

@@ -61,6 +61,13 @@ def start_time(pid: int) -> str | None:
   return None if fields[0] in "ZX" else fields[19]
 
 
+def cpu_count() -> int:
+  """Returns the number of CPUs that this process may use."""
+  if hasattr(os, "sched_getaffinity"):
+    return len(os.sched_getaffinity(0))
+  return os.cpu_count() or 1
+
+
 def peak_memory() -> int:
   """Returns the most bytes of memory that this process has had."""
   peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

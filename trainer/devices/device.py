@@ -28,6 +28,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
+from trainer.cli import processes
 from trainer.devices import cluster as cluster_lib
 from trainer.devices import early_tensors, gpu_config, gpus, rendezvous, replica, xla_cluster
 from trainer.devices import link as link_lib
@@ -131,9 +132,7 @@ class Device:
   def threads(self) -> int:
     """The number of threads for one of TensorFlow's operations on the CPU."""
     # 0 is TensorFlow's default: a thread for each core that the system lets this process use.
-    return tf.config.threading.get_intra_op_parallelism_threads() or (
-      len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    return tf.config.threading.get_intra_op_parallelism_threads() or processes.cpu_count()
 
   @property
   def is_multi_worker(self) -> bool:

@@ -7,11 +7,11 @@ end of a dataset.
 """
 
 import functools
-import os
 from typing import Any
 
 import tensorflow as tf
 
+from trainer.cli import processes
 from trainer.internals import tensorflow_internals
 
 # The parallel calls that an AUTOTUNE stage starts with, or the number of cores if that is smaller.
@@ -80,15 +80,13 @@ def without_tuning(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
   If the dataset's own options turn tuning on or off, they stay.
   """
-  if len(_cores()) > _FIRST_PARALLEL_CALLS or dataset.options().autotune.enabled is not None:
+  if (
+    processes.cpu_count() > _FIRST_PARALLEL_CALLS or dataset.options().autotune.enabled is not None
+  ):
     return dataset
   options = tf.data.Options()
   options.autotune.enabled = False
   return dataset.with_options(options)
-
-
-def _cores():
-  return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
 
 
 def _traced_once(make):

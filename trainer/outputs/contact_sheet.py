@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
-from trainer.cli import installation
+from trainer.cli import formatting, installation
 from trainer.io import storage
 
 _COLUMNS = 6
@@ -91,7 +91,7 @@ def write(path: str, images: Sequence[np.ndarray], captions: Sequence[Caption]) 
   for ax, image, caption in zip(axes, images, captions, strict=False):
     ax.imshow(to_pixels(image), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
     ax.set_title(
-      "\n".join(_shortened(line) for line in caption.lines),
+      "\n".join(formatting.shorten(line, _LONGEST) for line in caption.lines),
       fontsize=8,
       color=_COLOURS[caption.right],
     )
@@ -122,7 +122,3 @@ def to_pixels(image: np.ndarray) -> np.ndarray:
   elif pixels.min() < 0 or pixels.max() > 1:
     pixels = (pixels - pixels.min()) / max(np.ptp(pixels), 1e-12)
   return pixels[..., 0] if pixels.shape[-1] == 1 else pixels
-
-
-def _shortened(line):
-  return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -79,10 +79,9 @@ def add(
     except errors.OctetError:
       raise
     except Exception as error:  # Converters raise errors of many kinds.
-      line = (str(error).splitlines() or [""])[0]
       raise errors.SettingError(
         f"ExportOptions.runtimes: cannot convert the model for {name!r}: {type(error).__name__}: "
-        f"{line}"
+        f"{errors.first_line(error)}"
       ) from error
     told[name] = {"file": needs.file}
     if needs.tolerance is None:

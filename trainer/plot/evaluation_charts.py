@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from trainer.cli import formatting
 from trainer.plot import svg
 
 _BLUE, _ORANGE = "#0072b2", "#d55e00"  # Of Okabe and Ito, like the curves.
@@ -73,7 +74,7 @@ def _draw_matrix(axes, report):
 
   confusions = report["confusions"]
   counts = confusions["counts"]
-  names = [_short(name) for name in confusions["names"]]
+  names = [formatting.shorten(name, _LETTERS) for name in confusions["names"]]
   columns = names + ["others"] * confusions["has_others"]
   for row, of_label in enumerate(counts):
     whole = sum(of_label) or 1
@@ -149,7 +150,3 @@ def _draw_parts(axes, report):
   axes.set_xlabel("prediction, a tenth of the set at each point")
   axes.set_ylabel("prediction less label, 5 to 95 %")
   axes.grid(visible=True, alpha=0.2)
-
-
-def _short(name):
-  return name if len(name) <= _LETTERS else name[: _LETTERS - 1] + "…"

@@ -8,7 +8,6 @@ It reads only the contents of tracked files, and the names of code files that gi
 
 import os
 import subprocess
-from collections.abc import Sequence
 
 from absl import logging
 
@@ -45,7 +44,7 @@ def _git(folder: str, *words: str) -> str | None:
   """Returns git's output; None without git, without a repository, or after the time limit."""
   try:
     done = subprocess.run(
-      _command(folder, words),
+      ["git", "-C", folder, "-c", "core.fsmonitor=false", *words],
       capture_output=True,
       timeout=_SECONDS,
       check=False,
@@ -60,10 +59,6 @@ def _git(folder: str, *words: str) -> str | None:
     )
     return None
   return done.stdout.decode(errors="replace") if done.returncode == 0 else None
-
-
-def _command(folder: str, words: Sequence[str]) -> list[str]:
-  return ["git", "-C", folder, "-c", "core.fsmonitor=false", *words]
 
 
 def _cut(text):

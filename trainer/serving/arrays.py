@@ -7,8 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import errors
+from trainer.cli import formatting
 
-_SHOWN = 200  # letters of a library's message
+SHOWN = 200  # letters of a library's message
 
 
 def make(name: str, value: Any, spec: Mapping[str, Any]) -> np.ndarray:
@@ -27,19 +28,13 @@ def make(name: str, value: Any, spec: Mapping[str, Any]) -> np.ndarray:
   try:
     array = _texts(value) if dtype == "string" else _numbers(value, tf.as_dtype(dtype))
   except (ValueError, TypeError, OverflowError) as error:
-    raise errors.InputError(
-      f"The feature {name!r} must be {wanted}: {shorten(str(error))}."
-    ) from error
+    reason = formatting.shorten(str(error), SHOWN)
+    raise errors.InputError(f"The feature {name!r} must be {wanted}: {reason}.") from error
   if not tf.TensorShape(shape).is_compatible_with(array.shape) or not array.ndim:
     raise errors.InputError(
       f"The feature {name!r} must be {wanted}; its shape is {list(array.shape)}."
     )
   return array
-
-
-def shorten(line: str) -> str:
-  """Returns the first letters of a long message."""
-  return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
 
 
 def _texts(value):

@@ -16,8 +16,8 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import errors
+from trainer.cli import processes
 from trainer.io import storage
-from trainer.outputs.engines import engine
 from trainer.outputs.preprocessing import FROM_RAW
 from trainer.serving.examples import Example
 from trainer.serving.loaded_model import LoadedModel
@@ -42,7 +42,7 @@ def prepare_batches(
   examples: Iterable[Example], loaded: LoadedModel, batch_size: int, threads: int | None = None
 ) -> Iterator[Batch]:
   """Yields batches in order. Threads read and decode some batches ahead."""
-  threads = threads or engine.cpu_count()
+  threads = threads or processes.cpu_count()
   waiting: collections.deque[concurrent.futures.Future[Batch]] = collections.deque()
   with concurrent.futures.ThreadPoolExecutor(threads) as pool:
     for chunk in _chunks(examples, batch_size):

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import errors
+from trainer.cli import formatting
 from trainer.outputs.engines import Engine
 from trainer.outputs.preprocessing import FROM_BYTES, FROM_RAW
 from trainer.serving import arrays, raw_values
@@ -101,7 +102,8 @@ class LoadedModel:
     except tf.errors.OpError as error:
       # TensorFlow adds the names of its graph's functions and nodes, which tell a user nothing.
       what = re.sub(r"\{\{function_node [^}]*\}\}|\[\[.*|\[Op:.*", "", error.message, flags=re.S)
-      raise errors.InputError(f"The decoder fails: {arrays.shorten(what.strip())}") from error
+      what = formatting.shorten(what.strip(), arrays.SHOWN)
+      raise errors.InputError(f"The decoder fails: {what}") from error
 
   def check(self, features: Mapping[str, Any], signature: str = DEFAULT) -> dict[str, np.ndarray]:
     """Converts features to arrays of the signature's types and shapes.

@@ -184,10 +184,8 @@ def _make_engine(name, saved_model, frozen, reference, precision, threads):
   except errors.OctetError:
     raise
   except Exception as error:  # The engines' libraries raise errors of many kinds.
-    line = (str(error).splitlines() or [""])[0]
-    raise errors.SettingError(
-      f"--engine={name} cannot run {saved_model}: {type(error).__name__}: {line}"
-    ) from error
+    reason = f"{type(error).__name__}: {errors.first_line(error)}"
+    raise errors.SettingError(f"--engine={name} cannot run {saved_model}: {reason}") from error
   if precision == "float32" and needs.tolerance is not None:
     expected = reference.predict_batch(features)
     verification.compare(expected, found, f"{saved_model} in the engine {name!r}", needs.tolerance)

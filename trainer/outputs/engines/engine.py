@@ -1,7 +1,6 @@
 """The interface of engines."""
 
 import abc
-import os
 from collections.abc import Mapping
 
 import numpy as np
@@ -26,10 +25,3 @@ class Engine(abc.ABC):
     Returns:
       Name of an output → array; the first axis is the batch.
     """
-
-
-def cpu_count() -> int:
-  """Returns the number of CPUs that this process may use."""
-  if hasattr(os, "sched_getaffinity"):
-    return len(os.sched_getaffinity(0))
-  return os.cpu_count() or 1

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
+from trainer.cli import processes
 from trainer.outputs import freezing
 from trainer.outputs.engines import engine
 
@@ -90,7 +91,7 @@ class OnnxEngine(engine.Engine):
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or engine.cpu_count()
+    options.intra_op_num_threads = threads or processes.cpu_count()
     options.log_severity_level = 3
     self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     self._names = [output.name for output in self._session.get_outputs()]

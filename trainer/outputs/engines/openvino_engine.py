@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from trainer.cli import processes
 from trainer.outputs import freezing
 from trainer.outputs.engines import engine
 
@@ -69,7 +70,7 @@ class OpenVinoEngine(engine.Engine):
     self.name = "openvino_parts" if in_parts else "openvino"
     settings = {
       "INFERENCE_PRECISION_HINT": _PRECISIONS[precision],
-      "INFERENCE_NUM_THREADS": threads or engine.cpu_count(),
+      "INFERENCE_NUM_THREADS": threads or processes.cpu_count(),
       "PERFORMANCE_HINT": "THROUGHPUT" if in_parts else "LATENCY",
     }
     self._compiled = openvino.Core().compile_model(model, "CPU", settings)

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import errors
-from trainer.cli import installation
+from trainer.cli import installation, processes
 from trainer.outputs import freezing
 from trainer.outputs.engines import engine
 
@@ -96,7 +96,7 @@ class TfliteEngine(engine.Engine):
     make = find_interpreter()
     with _silence():
       # The runner uses the interpreter's memory, and does not keep it alive.
-      self._interpreter = make(model_content=model, num_threads=threads or engine.cpu_count())
+      self._interpreter = make(model_content=model, num_threads=threads or processes.cpu_count())
       self._runner = self._interpreter.get_signature_runner()
     self._lock = threading.Lock()
 
