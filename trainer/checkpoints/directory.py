@@ -52,9 +52,6 @@ class CheckpointDirectory:
     movers: they move the records of later steps when a training goes back, see `going_back`.
     read_scores: function of the names of the folder's files that returns step → value of the metric
       of Retention.best; without it no checkpoint counts as one of the best.
-
-  Attributes:
-    directory: the folder.
   """
 
   def __init__(

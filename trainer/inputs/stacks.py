@@ -151,11 +151,17 @@ class StackReader:
   Args:
     dataset: the result of `stack`.
     put: function of a stack's elements that puts them on the devices, such as a result of `put_on`.
+    exchange: returns the values of all hosts, see `hosts.Hosts`; by default this host is alone.
   """
 
-  def __init__(self, dataset: tf.data.Dataset, put: Callable[[Sequence], Any]) -> None:
+  def __init__(
+    self,
+    dataset: tf.data.Dataset,
+    put: Callable[[Sequence], Any],
+    exchange: Callable[[Any], list[Any]] = lambda own: [own],
+  ) -> None:
     self._iterator: Iterator = iter(dataset)
-    self._put = put
+    self._put, self._exchange = put, exchange
     self._stack: Any = None
 
   def current(self) -> Any:

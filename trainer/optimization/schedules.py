@@ -56,7 +56,7 @@ def constant(learning_rate: _Positive, warmup: Duration = 0) -> "Schedule":
   """Makes a schedule that is constant after the warm-up.
 
   Args:
-    learning_rate: _Positive > 0.
+    learning_rate: float > 0.
     warmup: length of the warm-up.
 
   Raises:
@@ -79,7 +79,7 @@ def cosine(
   the restarts.
 
   Args:
-    learning_rate: _Positive > 0, the rate at the end of the warm-up.
+    learning_rate: float > 0, the rate at the end of the warm-up.
     warmup: length of the warm-up, a part of `duration`.
     duration: the time of `final`, from the beginning of the training.
     final: float >= 0, the rate from then on.
@@ -149,7 +149,7 @@ def exponential(
   """Makes the schedule `learning_rate × factor ** (steps since the warm-up / every)`.
 
   Args:
-    learning_rate: _Positive > 0, the rate at the end of the warm-up.
+    learning_rate: float > 0, the rate at the end of the warm-up.
     factor: float > 0.
     every: duration > 0; each `every` multiplies the rate by `factor`.
     staircase: True multiplies once, at the end of each `every`; False a little in each step.
@@ -275,7 +275,8 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     def curve(step):
       left = tf.clip_by_value((end - tf.cast(step, tf.float32)) / (end - warmup), 0.0, 1.0)
       share = shape(left)
-      return peak * share + final * (1 - share)  # unlike final + (peak - final) * share, exact at 1
+      # Exact at share 1, where final + (peak - final) * share may differ in the last bit.
+      return peak * share + final * (1 - share)
 
     return curve, peak
 

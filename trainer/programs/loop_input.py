@@ -78,12 +78,7 @@ InputFn = Annotated[
 
 @dataclasses.dataclass(frozen=True)
 class LoopInputs:
-  """Makes the inputs of device loops.
-
-  Attributes:
-    feeder: the Feeder.
-    loops: the DeviceLoops.
-  """
+  """Makes the inputs of device loops."""
 
   feeder: feeder_lib.Feeder
   loops: device_loops.DeviceLoops

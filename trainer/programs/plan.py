@@ -101,12 +101,7 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True)
 class Planner:
-  """Decides how many steps, or groups, a program has.
-
-  Attributes:
-    config: the RunConfig.
-    target: the Target.
-  """
+  """Decides how many steps, or groups, a program has."""
 
   config: run_config.RunConfig
   target: Target

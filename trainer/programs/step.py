@@ -197,7 +197,8 @@ class Program:
         step = self.global_step.read_value()
         with schedules.training_scope(self.training_length, step):
           one_step(step, step, index, *stack)
-        with assignments.allow():  # a model_fn may not count the steps
+        # The trace leaves out a model_fn's assignments to the step. This assignment is the loop's.
+        with assignments.allow():
           replica_updates.update_each(lambda own: own.assign_add(1), [self.global_step])
 
       _for_each_place(first, count, body)

@@ -13,7 +13,7 @@ the batches of its own devices. All hosts get the results of all devices.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,22 +29,7 @@ from trainer.settings.kinds import Kind
 
 
 class GroupStackReader(stacks.GroupStackReader):
-  """Reads stacks of groups, the same ones on all hosts.
-
-  Args:
-    dataset: what `stacks.stack_groups` returns.
-    put: function of a stack's elements that puts them on the devices.
-    exchange: see hosts.Hosts.
-  """
-
-  def __init__(
-    self,
-    dataset: tf.data.Dataset,
-    put: Callable[[Sequence], Any],
-    exchange: Callable[[Any], list[Any]],
-  ) -> None:
-    super().__init__(dataset, put)
-    self._exchange = exchange
+  """Reads stacks of groups, the same ones on all hosts."""
 
   def _next(self):
     stack = super()._next()

@@ -9,7 +9,6 @@ all run as many steps of a stack as the host with the fewest steps.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,22 +37,10 @@ class Stack(stacks.Stack):
 
 
 class StackReader(stacks.StackReader):
-  """Reads stacks and puts them on XLA devices.
+  """Reads stacks and puts them on XLA devices."""
 
-  Args:
-    dataset: what `stacks.stack` returns.
-    put: function of a stack's elements that puts them on the devices.
-    exchange: see hosts.Hosts.
-  """
-
-  def __init__(
-    self,
-    dataset: tf.data.Dataset,
-    put: Callable[[Sequence], Any],
-    exchange: Callable[[int], list[int]],
-  ) -> None:
-    super().__init__(dataset, put)
-    self._exchange = exchange
+  def __init__(self, *args: Any) -> None:
+    super().__init__(*args)
     self._fetched: list[stacks.Stack | None] = []
 
   def fetch(self) -> None:

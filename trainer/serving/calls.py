@@ -21,13 +21,7 @@ from trainer.serving.loaded_model import LoadedModel
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-  """The body of an answer.
-
-  Attributes:
-    content: the body.
-    media_type: of the body.
-    headers: further headers.
-  """
+  """The body of an answer."""
 
   content: bytes
   media_type: str = "application/json"

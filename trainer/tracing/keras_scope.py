@@ -118,9 +118,6 @@ class KerasScope:
     uses_cpu_kernels: whether layers and optimizers use `trainer.tracing.cpu_kernels`. Only for
       functions that run on CPUs.
     before: the scope of the trace that this one continues, or None.
-
-  Attributes:
-    seed: the argument.
   """
 
   def __init__(

@@ -12,11 +12,7 @@ from trainer.outputs.engines import engine
 
 @dataclasses.dataclass(eq=False)
 class TensorFlowEngine(engine.Engine):
-  """Runs a frozen signature.
-
-  Attributes:
-    frozen: the frozen signature.
-  """
+  """Runs a frozen signature."""
 
   frozen: freezing.Frozen
   name = "tensorflow"
