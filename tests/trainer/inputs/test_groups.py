@@ -93,7 +93,7 @@ def tuned(dataset):
 def test_what_the_loops_take_is_not_tuned(tmp_path):
   """Tuning's thread sleeps for up to a minute, and an iterator that ends has to wait for it."""
   estimator = programs.estimator(tmp_path)
-  with mock.patch.object(groups_lib, "_cores", return_value=range(16)):
+  with mock.patch.object(groups_lib.processes, "cpu_count", return_value=16):
     assert tuned(estimator._parts.feeder.for_loop("train", programs.train_input)) is False
     assert tuned(estimator._parts.feeder.for_loop("eval", programs.examples(12))) is False
     assert (
@@ -105,7 +105,7 @@ def test_what_the_loops_take_is_not_tuned(tmp_path):
 
 
 def test_large_hosts_are_tuned_as_ever():
-  with mock.patch.object(groups_lib, "_cores", return_value=range(17)):
+  with mock.patch.object(groups_lib.processes, "cpu_count", return_value=17):
     assert tuned(groups_lib.without_tuning(tf.data.Dataset.range(8))) is None
 
 
@@ -114,7 +114,7 @@ def test_what_a_dataset_says_of_tuning_is_kept(wanted):
   options = tf.data.Options()
   options.autotune.enabled = wanted
   options.deterministic = False
-  with mock.patch.object(groups_lib, "_cores", return_value=range(2)):
+  with mock.patch.object(groups_lib.processes, "cpu_count", return_value=2):
     dataset = groups_lib.without_tuning(tf.data.Dataset.range(8).with_options(options))
   assert tuned(dataset) is wanted
   assert dataset.options().deterministic is False

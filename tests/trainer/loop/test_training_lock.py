@@ -363,20 +363,24 @@ def test_nothing_is_written_over_another_ones_file(elsewhere):
 def test_a_network_that_is_down_for_a_while_is_a_warning(elsewhere, monkeypatch, caplog):
   lock = elsewhere.lock()
 
-  def is_down(*arguments):
+  def is_down(*arguments, **options):
     raise tf.errors.UnavailableError(None, None, "the network is down")
 
   with lock.hold():
     with monkeypatch.context() as patch:
       patch.setattr(tf.io.gfile, "GFile", is_down)
       patch.setattr(storage, "RETRIES", storage.ONCE)
-      beat(lock, lambda: None)
+      beat(lock, lambda: None)  # It reads the file before it writes it.
       lock.check()
     messages = [record.message for record in caplog.records]
-    assert [each.split(" ram:")[0] for each in messages] == ["Cannot write", "Cannot read"]
+    assert [each.split(" ram:")[0] for each in messages] == ["Cannot read", "Cannot read"]
     assert [each.count("Cannot ") for each in messages] == [1, 1]
+    with monkeypatch.context() as patch:
+      patch.setattr(training_lock.files, "write_atomically", is_down)
+      beat(lock, lambda: None)
+    assert caplog.records[-1].message == f"Cannot write {lock._path}: the network is down"
     beat(lock, lambda: None)
-    assert told(elsewhere.folder)["beat"] == 2
+    assert told(elsewhere.folder)["beat"] == 3
 
 
 # ------------------------------------------------------------------- trainings
