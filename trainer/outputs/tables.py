@@ -28,7 +28,6 @@ _made: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar(
 def remembered() -> Iterator[list[Any]]:
   """Yields a list that collects the tables made inside a `with` block."""
   made: list[Any] = []
-  patches.install()
   with patches.set_context(_made, made):
     yield made
 
