@@ -1,5 +1,6 @@
 """What the batches of a group give, brought together: metrics, losses, predictions."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -23,9 +24,16 @@ def add_to_metrics(
   Returns:
     The result of HostMetrics.update.
   """
+  cores = tf.where(counts)  # int64 [counting batches, 1]
+
+  # tf.boolean_mask and tf.repeat would add fifty operations for each tensor.
+  @functools.cache
+  def rows_of(size):
+    return tf.reshape(cores * size + np.arange(size), [-1])
 
   def of_whole(tensor):
-    return tf.boolean_mask(tensor, tf.repeat(counts, tensor.shape[0] // counts.shape[0]))
+    # Lists also where a program has turned TensorFlow's new shapes off.
+    return tf.gather(tensor, rows_of(tensor.shape.as_list()[0] // counts.shape.as_list()[0]))
 
   return host_metrics.update(metric_fn, tf.nest.map_structure(of_whole, tensors))
 

@@ -8,6 +8,7 @@ An eager random operation continues from earlier draws: by other variables, by a
 the first call for the same variable. So each call sets the seed anew.
 """
 
+import contextlib
 import functools
 from typing import Any
 
@@ -38,7 +39,7 @@ class InitialValue:
     if tf.is_tensor(value) and not hasattr(value, "numpy"):
       value = _evaluate(value, name, self._seed)
     self._value = _with_seed(value, self._seed) if callable(value) else value
-    # Whether the function draws random numbers. The first call finds out.
+    # Whether the function draws by operations with a state. The first call finds out.
     self._draws: bool | None = None
 
   def for_tensorflow(self) -> Any:
@@ -52,13 +53,22 @@ class InitialValue:
     """Returns the value: what the function returns with the variable's own seed."""
     if not callable(self._value):
       return self._value
-    with keras_scope.initial_value_scope(self._seed):
-      if self._draws is False:  # setting a seed clears all eager kernels, which is slow
-        return self._value()
-      with seeds.eager_seed_scope(self._seed), seeds.record_eager_draws() as draws:
+    # A draw starts from the seed only without kernels, and to clear them is slow: TensorFlow makes
+    # the kernels of all operations anew, and starts all compiled functions again. Zeros and Keras's
+    # initializers, whose operations have no state, keep the kernels.
+    if self._draws is None:
+      with (
+        keras_scope.initial_value_scope(self._seed),
+        seeds.eager_seed_scope(self._seed, clears_kernels=False),
+        seeds.record_eager_draws() as draws,
+      ):
         value = self._value()
-    self._draws = bool(draws)
-    return value
+      self._draws = bool(draws)
+      if not draws:
+        return value
+    seeded = seeds.eager_seed_scope(self._seed) if self._draws else contextlib.nullcontext()
+    with keras_scope.initial_value_scope(self._seed), seeded:
+      return self._value()
 
 
 def _evaluate(tensor, name, seed):

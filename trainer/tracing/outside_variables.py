@@ -173,11 +173,15 @@ def _described(what, variables):
 def _variables_by_handle():
   """Returns all variables of the process by the id of a handle: a handle has no owner."""
   everything = gc.get_objects()
-  found = [each for each in everything if issubclass(type(each), tf.Variable)]
+  # A process has a million objects and a few thousand types: issubclass asks each type once.
+  types = {type(each) for each in everything}
+  of_tensorflow = {each for each in types if issubclass(each, tf.Variable)}
+  of_keras = {each for each in types if issubclass(each, keras.Variable)}
+  found = [each for each in everything if type(each) in of_tensorflow]
   # The outermost object has the name: a variable on several replicas around each replica's part,
   # and Keras's variable around that.
   found.sort(key=lambda variable: hasattr(variable, "_values"))
-  around = {id(each.value): each for each in everything if issubclass(type(each), keras.Variable)}
+  around = {id(each.value): each for each in everything if type(each) in of_keras}
   return {
     id(handle): around.get(id(variable), variable)
     for variable in found

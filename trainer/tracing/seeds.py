@@ -64,16 +64,22 @@ def _set_global_seed(original, context, seed):
 
 
 @contextlib.contextmanager
-def eager_seed_scope(seed: int) -> Iterator[None]:
+def eager_seed_scope(seed: int, *, clears_kernels: bool = True) -> Iterator[None]:
   """Seeds this thread's eager random operations while the context is open.
 
   Afterwards they continue as before.
+
+  Args:
+    seed: the seed.
+    clears_kernels: False for what probably draws nothing. A random operation may then continue
+      from the state that its kernel has, so the caller has to record the draws and repeat them.
   """
   with (
     _exclusive_draws("the first value of a variable"),
     patches.set_context(_eager_state, _EagerState(seed)),
   ):
-    tensorflow_internals.clear_kernels()
+    if clears_kernels:
+      tensorflow_internals.clear_kernels()
     yield
 
 
