@@ -5,36 +5,37 @@ run.
 import numpy as np
 import pytest
 
+from trainer.checkpoints import directory, reader
 from trainer.testing import assert_same_values, values
 
 
 @pytest.mark.long_on_several_cores(but="v1_variables")
-def test_all_modes_share_variables(case, device, tmp_path):
-  estimator = case.estimator(tmp_path / "model", device)
-  estimator.train(case.train_input_fn, steps=2)
-  names = set(estimator.variables)
-  before = values(estimator)
-  estimator.evaluate(case.eval_input_fn)
-  list(estimator.predict(case.eval_input_fn))
-  estimator.export_saved_model(tmp_path / "export")
-  assert set(estimator.variables) == names
-  assert_same_values(before, values(estimator))
+def test_all_modes_share_variables(case, trained, tmp_path):
+  names = set(trained.variables)
+  before = values(trained)
+  trained.evaluate(case.eval_input_fn)
+  list(trained.predict(case.eval_input_fn))
+  trained.export_saved_model(tmp_path)
+  assert set(trained.variables) == names
+  assert_same_values(before, values(trained))
 
 
 @pytest.mark.long_on_several_cores(but="v1_variables")
-def test_names_are_those_of_one_core_and_of_a_second_run(case, device, tmp_path):
-  first = case.estimator(tmp_path / "first", "cpu").train(case.train_input_fn, steps=1)
-  second = case.estimator(tmp_path / "second", device).train(case.train_input_fn, steps=1)
-  assert list(first.variables) == list(second.variables)
+def test_names_are_those_of_one_core_and_of_a_second_run(case, trained, tmp_path):
+  other = case.estimator(tmp_path, "cpu")
+  other.trace("train", case.train_input_fn)
+  assert list(other.variables) == list(trained.variables)
 
 
-def test_initial_values_are_those_of_one_core(case, tmp_path):
+def initial_values(estimator):
+  """What the training has saved before its first step."""
+  path = directory.CheckpointDirectory(estimator.model_dir).path(0)
+  return reader.read(path, list(estimator.variables))
+
+
+def test_initial_values_are_those_of_one_core(case, train):
   """They come from the seed and the name, not from what was drawn before."""
-  one = case.estimator(tmp_path / "one", "cpu")
-  eight = case.estimator(tmp_path / "eight", "cpu:8")
-  for estimator in (one, eight):
-    estimator.trace("train", case.train_input_fn)
-  assert_same_values(values(one), values(eight))
+  assert_same_values(*(initial_values(train(case, device)) for device in ("cpu", "cpu:8")))
 
 
 def test_another_seed_gives_other_values(case, tmp_path):

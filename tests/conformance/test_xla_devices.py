@@ -9,8 +9,6 @@ from trainer import testing
 
 runtimes.require_jax()
 
-STEPS = 20
-
 
 # The other properties have v1_variables on XLA devices in the gate, see long_on_several_cores.
 @pytest.fixture(
@@ -23,22 +21,13 @@ def case(request):
   return request.param
 
 
-@pytest.fixture
-def trained(case, tmp_path):
-  """Estimators that have trained, by device."""
+def test_they_train_evaluate_and_predict_alike(case, train):
   if case.name == "batch_norm_and_dropout":
     pytest.skip("XLA draws other random numbers")
-  return {
-    device: case.estimator(tmp_path / device[:3], device).train(case.train_input_fn, steps=STEPS)
-    for device in ("xla:8", "cpu:8")
-  }
-
-
-def test_they_train_evaluate_and_predict_alike(case, trained, tmp_path):
-  own, other = trained["xla:8"], trained["cpu:8"]
+  own, other = (train(case, device) for device in ("xla:8", "cpu:8"))
   testing.assert_same_values(testing.values(own), testing.values(other), tolerance=1e-5)
   # One checkpoint on both devices. 43 examples: the last batch is partial.
-  again = case.estimator(tmp_path / "xla", "cpu:8")
+  again = case.estimator(own.model_dir, "cpu:8")
   expected, found = again.evaluate(case.eval_input_fn), own.evaluate(case.eval_input_fn)
   assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)
   predictions = list(own.predict(case.eval_input_fn))
