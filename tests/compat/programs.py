@@ -34,7 +34,6 @@ def eval_input_fn(params):
 def logits_of(features):
   with tf.variable_scope("net"):
     x = tf.layers.dense(features["x"], 8, activation=tf.nn.relu)
-    x = tf.layers.dense(x, 8, activation=tf.nn.tanh)
   return tf.layers.dense(x, 2, name="output")
 
 

@@ -63,8 +63,8 @@ def test_one_core_and_two_train_alike(tmp_path, name):
       config = estimator.RunConfig(device=device, model_dir=str(folder))
       optimizer = tf.train.AdamOptimizer(0.1)
       wide, _ = canned_2_15.columns(tf)
-      made = estimator.LinearClassifier(wide, optimizer=optimizer, config=config)
-      make, label = lambda made=made: made, "binary"
+      made = estimator.LinearRegressor(wide, optimizer=optimizer, config=config)
+      make, label = lambda made=made: made, "number"
     found.append(canned_2_15.run(tf, make, label))
   assert found[0][0] == found[1][0]  # the names of the variables
   assert found[0][1] == pytest.approx(found[1][1], rel=1e-4)
@@ -125,9 +125,7 @@ def test_parsed_examples_with_sparse_features_are_served(tmp_path):
 
 
 @pytest.mark.parametrize(("optimizer", "bias"), [("Ftrl", 0.19993058), (None, 0.18251082)])
-def test_an_optimizer_that_is_named_has_one_rate_for_any_number_of_columns(
-  tmp_path, optimizer, bias
-):
+def test_a_named_optimizer_has_one_rate_for_any_columns(tmp_path, optimizer, bias):
   """Numbers of 2.15 after a step: 0.2, and 1/sqrt(30) for the one that nobody names."""
   columns = [tf.feature_column.numeric_column(f"x{index}") for index in range(30)]
   x = {column.key: np.linspace(0, 1, 4, dtype=np.float32) + i for i, column in enumerate(columns)}

@@ -40,9 +40,20 @@ def test_a_canned_estimator_trains_as_in_2_15(tmp_path, name):
   assert names == wanted
 
 
+@pytest.fixture(scope="module")
+def on_one_core(tmp_path_factory):
+  """Name of a program → its names and results on one core."""
+
+  @functools.cache
+  def run(name):
+    return programs.run_program(tf, name, tmp_path_factory.mktemp("one"), device="cpu")
+
+  return run
+
+
 @pytest.mark.parametrize("name", long.except_for(["updates", "by_head"], programs.PROGRAMS))
-def test_a_model_fn_trains_as_in_2_15(tmp_path, name):
-  names, wanted = check(name, programs.run_program(tf, name, tmp_path, device="cpu"))
+def test_a_model_fn_trains_as_in_2_15(on_one_core, name):
+  names, wanted = check(name, on_one_core(name))
   if name not in ("new_optimizer", "keras"):  # names of Keras 3's own, and of 2.15's objects
     assert names == wanted
 
@@ -176,11 +187,8 @@ def test_an_optimizer_compiles_and_is_written_as_that_of_keras(tmp_path):
   assert float(found.optimizer.learning_rate.numpy()) == 0.5
 
 
-def test_one_core_and_two_train_alike(tmp_path):
-  found = [
-    programs.run_program(tf, "by_head", tmp_path / device, device=device)
-    for device in ("cpu", "cpu:2")
-  ]
+def test_one_core_and_two_train_alike(on_one_core, tmp_path):
+  found = on_one_core("by_head"), programs.run_program(tf, "by_head", tmp_path, device="cpu:2")
   assert found[0]["names"] == found[1]["names"]
   for one, other in zip(*(each["results"] for each in found), strict=True):
     assert one == pytest.approx(other, rel=1e-5)

@@ -66,20 +66,22 @@ def whole(folder, cache):
   return examples(folder, cache, 80, batch_size=80, **ALL)
 
 
-@pytest.mark.parametrize("cache", ["memory", None])
-def test_input_is_the_same_on_any_number_of_cores(folder, cache):
-  """Batches of 5 here; of 8 below."""
-  several = examples(folder, cache, 65, batch_size=5, **ALL)
+# From the beginning into the fourth epoch, and from a place on in the third. Both caches have both.
+BATCHES = long.except_for(
+  [("memory", 5, 0, 65), (None, 8, 56, 16)],
+  [
+    (cache, *each)
+    for cache in ("memory", None)
+    for each in ((5, 0, 65), (8, 1, 16), (8, 8, 16), (8, 56, 16))
+  ],
+)
+
+
+@pytest.mark.parametrize(("cache", "batch_size", "start", "count"), BATCHES)
+def test_batches_of_any_size_go_on_at_their_place(folder, cache, batch_size, start, count):
+  several = examples(folder, cache, count, batch_size, start, **ALL)
   for found, wanted in zip(several, whole(folder, cache), strict=True):
-    np.testing.assert_array_equal(found, wanted[:65])
-
-
-@pytest.mark.parametrize("cache", ["memory", None])
-@pytest.mark.parametrize("start", long.except_for([56], [1, 8, 56]))
-def test_input_goes_on_at_its_place(folder, cache, start):
-  rest = examples(folder, cache, 16, batch_size=8, start=start, **ALL)
-  for found, wanted in zip(rest, whole(folder, cache), strict=True):
-    np.testing.assert_array_equal(found, wanted[start : start + 16])
+    np.testing.assert_array_equal(found, wanted[start : start + count])
 
 
 def plain_and_mixed(folder, cache, **settings):

@@ -66,7 +66,7 @@ def check(model_fn, features, labels, model_dir, *, steps=2, falls=True, device=
 
 def trained(model_fn, features, labels, model_dir, *, steps=1, device="cpu", **config):
   """An Estimator that has trained a few steps, and nothing else: for what is too slow to trace
-  in all modes.
+  in all modes. With 0 steps it has its variables.
   """
 
   def input_fn(params):
@@ -83,6 +83,9 @@ def trained(model_fn, features, labels, model_dir, *, steps=1, device="cpu", **c
     train_batch_size=8,
     eval_batch_size=8,
   )
+  if not steps:
+    estimator.trace("train", input_fn)
+    return estimator
   return estimator.train(input_fn, max_steps=steps)
 
 

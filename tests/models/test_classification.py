@@ -156,7 +156,9 @@ def test_a_weight_of_an_example_is_that_of_all_its_labels():
     (functools.partial(fashion_mnist_cnn.model_fn, filters=(2, 2, 2), units=4), "image", [8, 8, 1]),
     (functools.partial(tabular_mlp.model_fn, classes=10), "numbers", [5]),
     (
-      functools.partial(transformer_classifier.model_fn, classes=10, vocabulary_size=3, units=4),
+      functools.partial(
+        transformer_classifier.model_fn, classes=10, vocabulary_size=3, layers=1, units=4, heads=1
+      ),
       "tokens",
       [6],
     ),

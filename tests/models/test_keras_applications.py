@@ -48,7 +48,7 @@ def test_trains_and_serves(tmp_path, small):
 @pytest.mark.parametrize("pooling, width", [("avg", 4), ("max", 4), ("flatten", 3 * 3 * 4)])
 def test_the_head_pools_as_it_is_told(tmp_path, small, pooling, width):
   estimator = small_runs.trained(
-    functools.partial(small, pooling=pooling), *small_runs.images(8), tmp_path
+    functools.partial(small, pooling=pooling), *small_runs.images(8), tmp_path, steps=0
   )
   assert estimator.variables["head_hidden_0/kernel"].shape == (width, 6)
 

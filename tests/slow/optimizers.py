@@ -42,7 +42,7 @@ def main():
         cases.keras_layers, train_op=cases.minimized(optimizer, **settings)
       )
       with tempfile.TemporaryDirectory() as folder:
-        difference = test_replicas.largest_difference(model_fn, pathlib.Path(folder))
+        difference = test_replicas.largest_difference(model_fn, pathlib.Path(folder), "cpu:8")
       print(f"{name:<12} {settings!s:<45} {difference:.1e}", flush=True)
       assert difference <= TOLERANCE
 

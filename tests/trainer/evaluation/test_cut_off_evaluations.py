@@ -3,11 +3,13 @@
 Kills at the points of which tests/slow/kill_evaluations.py has all are long tests.
 """
 
+import itertools
 import json
 
 import pytest
 
 import trainer
+from tests import long
 from tests.trainer import programs
 from trainer import EvalSpec, TrainSpec, errors, evaluate_continuously, train_and_evaluate
 from trainer.checkpoints import directory
@@ -391,9 +393,11 @@ def run_to_the_end_of_the_data(folder, log, kill=None, every=None, max_steps=Non
   return estimator.latest_step()
 
 
-@pytest.mark.parametrize("every", [100, 5])
-@pytest.mark.parametrize("max_steps", [None, 50])
-def test_a_kill_in_the_last_evaluation_of_data_that_end_trains_no_second_epoch(
+@pytest.mark.parametrize(
+  ("every", "max_steps"),
+  long.except_for([(100, None), (5, 50)], itertools.product([100, 5], [None, 50])),
+)
+def test_a_kill_in_the_last_evaluation_trains_no_second_epoch(
   every, max_steps, tmp_path, monkeypatch
 ):
   monkeypatch.setattr(train_evaluate, "_completed", set())
@@ -407,7 +411,7 @@ def test_a_kill_in_the_last_evaluation_of_data_that_end_trains_no_second_epoch(
   assert run_to_the_end_of_the_data(tmp_path, log, None, every, max_steps) == 10
 
 
-def test_a_kill_in_the_last_export_of_data_that_end_trains_no_second_epoch(tmp_path, monkeypatch):
+def test_a_kill_in_the_last_export_trains_no_second_epoch(tmp_path, monkeypatch):
   monkeypatch.setattr(train_evaluate, "_completed", set())
   log = []
   with pytest.raises(Killed):

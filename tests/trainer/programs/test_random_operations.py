@@ -24,13 +24,13 @@ def draw(function, seed=(1, 2)):
 def assert_distributed(values, cumulative, resolution=0.0):
   """Asserts a distribution by the test of Kolmogorov and Smirnov, which fails once in a million."""
   ordered = np.sort(values.astype(np.float64), axis=None)
-  expected = np.vectorize(cumulative)(ordered)
+  expected = cumulative(ordered)
   shares = np.arange(1, len(ordered) + 1) / len(ordered)
   assert np.max(np.abs(shares - expected)) < 2.7 / math.sqrt(len(ordered)) + resolution
 
 
 def normal_below(x):
-  return (1 + math.erf(x / math.sqrt(2))) / 2
+  return (1 + tf.math.erf(np.float64(x) / math.sqrt(2)).numpy()) / 2
 
 
 # A number of bfloat16 stands for all reals that are rounded to it.

@@ -28,10 +28,16 @@ def reported(folder, device, **settings):
   return values, seen
 
 
-def test_it_trains_reports_and_host_calls_as_eight_cores_do(tmp_path):
+@pytest.fixture(scope="module")
+def on_eight_cores(tmp_path_factory):
+  """(values, reports) of a training on the cores of the CPU."""
+  return reported(tmp_path_factory.mktemp("cpu"), CPU)
+
+
+def test_it_trains_reports_and_host_calls_as_eight_cores_do(tmp_path, on_eight_cores):
   """With clipping, accumulated gradients, moving averages, a schedule, scalars and hooks."""
-  own, mine = reported(tmp_path / "xla", XLA)
-  other, theirs = reported(tmp_path / "cpu", CPU)
+  own, mine = reported(tmp_path, XLA)
+  other, theirs = on_eight_cores
   testing.assert_same_values(own, other, tolerance=1e-5)
   assert float(np.abs(own["w"]).max()) > 0
   assert len(mine) == len(theirs) == 4
@@ -49,17 +55,16 @@ def test_a_training_that_is_resumed_comes_to_the_same_bits(tmp_path):
   testing.assert_same_values(whole, parts)
 
 
-def test_checkpoints_move_to_other_devices_and_back(tmp_path):
-  expected, _ = reported(tmp_path / "cpu", CPU)
+def test_checkpoints_move_to_other_devices_and_back(tmp_path, on_eight_cores):
+  expected, _ = on_eight_cores
   for steps, device in ((3, XLA), (6, "cpu"), (8, XLA), (11, CPU)):
-    found, _ = reported(tmp_path / "moved", device, steps=steps)
+    found, _ = reported(tmp_path, device, steps=steps)
   testing.assert_same_values(expected, found, tolerance=1e-5)
 
 
-@pytest.mark.parametrize("where", ["estimator", "own"])
-def test_a_hook_reads_the_newest_values_and_assigns(tmp_path, where):
+def test_a_hook_reads_the_newest_values_and_assigns(tmp_path):
   """Through `estimator.variables`, and by a variable that it has kept."""
-  kept, seen = {}, []
+  kept = {}
 
   def model_fn(features, labels, mode, params):
     made = programs.line(features, labels, mode, params)
@@ -67,24 +72,27 @@ def test_a_hook_reads_the_newest_values_and_assigns(tmp_path, where):
     return made
 
   class Hook:
-    reads_variables = where == "own"
+    def __init__(self, where):
+      self.reads_variables = where == "own"
+      self.seen = []
 
     def __call__(self, step, metrics, estimator):
-      b = estimator.variables["b"] if where == "estimator" else kept["b:0"]
-      seen.append(float(b.numpy()))
+      b = kept["b:0"] if self.reads_variables else estimator.variables["b"]
+      self.seen.append(float(b.numpy()))
       if step == 4:
         b.assign(100.0)
 
   runs = []
-  for device in (XLA, CPU):
-    estimator = programs.estimator(
-      tmp_path / device[:3], model_fn, device, **programs.fixed_loops(2)
-    )
-    estimator.train(programs.train_input, hooks=[Hook()], max_steps=8)
-    runs.append(testing.values(estimator))
-  testing.assert_same_values(*runs, tolerance=1e-4)
-  np.testing.assert_allclose(seen[:4], seen[4:], rtol=1e-5)
-  assert len(set(seen)) == 8 or seen[2] > 50
+  for device, where in ((CPU, "estimator"), (XLA, "estimator"), (XLA, "own")):
+    folder, hook = tmp_path / device[:3] / where, Hook(where)
+    estimator = programs.estimator(folder, model_fn, device, **programs.fixed_loops(2))
+    estimator.train(programs.train_input, hooks=[hook], max_steps=8)
+    runs.append((testing.values(estimator), hook.seen))
+  (expected, wanted), *others = runs
+  assert wanted[2] > 50
+  for values, seen in others:
+    testing.assert_same_values(values, expected, tolerance=1e-4)
+    np.testing.assert_allclose(seen, wanted, rtol=1e-5)
 
 
 def test_each_device_has_its_own_statistics_and_a_checkpoint_their_mean(tmp_path):
@@ -206,41 +214,42 @@ def generator(ones):
   return tf.where(drawn < 0.25, 0.0, ones)
 
 
-MASKS = pytest.mark.parametrize("mask", [keras_dropout, stateful_dropout, generator])
+MASKS = (keras_dropout, stateful_dropout, generator)
 
 
-def masks_of(folder, mask, steps, **config):
-  """Shape [steps * 8, size]: the mask of each step and device."""
+def masks_of(folder, steps, **config):
+  """Of each of MASKS, shape [steps * 8, size]: the mask of each step and device."""
   notes = []
 
-  def note(masks):
-    tf.py_function(lambda values: notes.append(values.numpy()), [masks], [])
+  def note(*masks):
+    tf.py_function(lambda *values: notes.append([each.numpy() for each in values]), masks, [])
 
   def model_fn(features, labels, mode, params):
     spec = programs.line(features, labels, mode, params)
-    spec.host_call = note, [mask(tf.ones([1, 2000]))]
+    spec.host_call = note, [mask(tf.ones([1, 2000])) for mask in MASKS]
     return spec
 
   programs.estimator(folder, model_fn, XLA, **config).train(programs.train_input, max_steps=steps)
-  return np.concatenate(notes)
+  return [np.concatenate(each) for each in zip(*notes, strict=True)]
 
 
-@MASKS
-def test_random_numbers_follow_from_the_seed_and_the_step(tmp_path, mask):
+def test_random_numbers_follow_from_the_seed_and_the_step(tmp_path):
   """Also after a restart, and in programs of other lengths; each step and device has its own.
 
   The masks of a dropout have the right share.
   """
-  whole = masks_of(tmp_path / "whole", mask, 5)
-  assert whole.shape == (40, 2000)
-  assert np.mean(whole == 0) == pytest.approx(0.25, abs=0.02)
-  assert len({each.tobytes() for each in whole}) == 40
-  masks_of(tmp_path / "parts", mask, 3, **programs.fixed_loops(2))
-  rest = masks_of(tmp_path / "parts", mask, 5, **programs.fixed_loops(2))
-  np.testing.assert_array_equal(whole[3 * 8 :], rest)
-  other = masks_of(tmp_path / "other", mask, 5, tf_random_seed=2)
-  if mask is not generator:  # which has a seed of its own
-    assert not {each.tobytes() for each in whole} & {each.tobytes() for each in other}
+  whole = masks_of(tmp_path / "whole", 5)
+  masks_of(tmp_path / "parts", 3, **programs.fixed_loops(2))
+  rest = masks_of(tmp_path / "parts", 5, **programs.fixed_loops(2))
+  other = masks_of(tmp_path / "other", 5, tf_random_seed=2)
+  for mask, *found in zip(MASKS, whole, rest, other, strict=True):
+    of_whole, of_rest, of_other = found
+    assert of_whole.shape == (40, 2000)
+    assert np.mean(of_whole == 0) == pytest.approx(0.25, abs=0.02), mask
+    assert len({each.tobytes() for each in of_whole}) == 40, mask
+    np.testing.assert_array_equal(of_whole[3 * 8 :], of_rest, err_msg=mask.__name__)
+    if mask is not generator:  # which has a seed of its own
+      assert not {each.tobytes() for each in of_whole} & {each.tobytes() for each in of_other}
 
 
 def test_a_step_of_the_input_can_be_read_on_the_host(tmp_path):
