@@ -4,6 +4,7 @@ tests/slow/readers_beside_training.py does it with a training in a process of it
 """
 
 import os
+import shutil
 
 import pytest
 import tensorflow as tf
@@ -17,11 +18,16 @@ from trainer.outputs import description, options
 
 
 class Training:
-  """Saves checkpoints of steps 5, 10, ... and keeps one; the weights of each are its step."""
+  """Saves checkpoints of steps 5, 10, ... and keeps one; the weights of each are its step.
 
-  def __init__(self, folder):
+  Args:
+    folder: its model_dir.
+    begun: the model_dir of a training of five steps, which it goes on from.
+  """
+
+  def __init__(self, folder, begun):
     self.folder = str(folder)
-    programs.estimator(folder).train(programs.train_input, steps=5)
+    shutil.copytree(begun, folder)
     (first,) = folder.glob("model.ckpt-5.index")
     path = str(first.with_suffix(""))
     self._values = reader.read(path, list(reader.shapes(path)))
@@ -68,9 +74,16 @@ class Training:
     return [name for name in os.listdir(self.folder) if ".lease-" in name]
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("begun")
+  programs.estimator(folder).train(programs.train_input, steps=5)
+  return folder
+
+
 @pytest.fixture
-def training(tmp_path):
-  return Training(tmp_path / "model")
+def training(tmp_path, begun):
+  return Training(tmp_path / "model", begun)
 
 
 def step_of(predictions):
