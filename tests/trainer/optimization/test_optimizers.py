@@ -2,12 +2,15 @@
 one core and on eight.
 """
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import trainer
+from tests import long
 from tests.trainer import programs
 from trainer import errors
 from trainer.optimization import averages
@@ -446,7 +449,13 @@ def test_the_decay_of_slow_weights_grows_with_the_training(tmp_path):
   np.testing.assert_allclose(values(estimator)[0], fast[0], rtol=1e-5)
 
 
-@pytest.mark.parametrize("optimizer", [keras.optimizers.SGD, keras.optimizers.Adam])
+@pytest.mark.parametrize(
+  ("optimizer", "device"),
+  long.except_for(
+    [(keras.optimizers.SGD, "cpu"), (keras.optimizers.Adam, "cpu:2")],
+    itertools.product([keras.optimizers.SGD, keras.optimizers.Adam], ["cpu", "cpu:2"]),
+  ),
+)
 def test_a_group_has_a_learning_rate_of_its_own(optimizer, tmp_path, device):
   group = trainer.VariableGroup(names="^b$", learning_rate_factor=3.0)
   plain = lambda loss: trainer.minimize(optimizer(RATE), loss)
@@ -520,16 +529,19 @@ def test_statistics_are_exchanged_with_the_weights_that_they_fit(tmp_path, devic
 
 
 def test_a_group_may_be_trained_for_some_steps(tmp_path, device):
-  def after(steps, until):
+  def after_two(until):
     groups = [trainer.VariableGroup(names="^b$", until=until)]
     optimizer = lambda: keras.optimizers.SGD(RATE, momentum=0.9)
     train_op = lambda loss: trainer.minimize(optimizer(), loss, groups=groups)
-    return values(trained(train_op, tmp_path / f"{steps}{until}", device, steps=steps))
+    return trained(train_op, tmp_path / str(until), device, steps=2)
 
-  w, b = after(4, 2)
-  _, free_b = after(2, None)
+  estimator = after_two(2)
+  w, b = values(estimator)
+  _, free_b = values(after_two(None))
   assert b == pytest.approx(free_b, rel=1e-6)
-  assert (w != after(2, 2)[0]).all()
+  later_w, later_b = values(estimator.train(one_batch, steps=2))
+  assert later_b == b
+  assert (later_w != w).all()
 
 
 def test_how_long_a_group_is_trained_must_be_a_duration(tmp_path):
@@ -540,6 +552,9 @@ def test_how_long_a_group_is_trained_must_be_a_duration(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(keras.optimizers, "Muon"), reason="Keras has it from 3.10 on")
+@pytest.mark.parametrize(
+  "device", long.except_for(["cpu:2"], ["cpu:2", "cpu:8", "xla:8"]), indirect=True
+)
 def test_muon_is_for_matrices_and_adamw_for_the_rest(tmp_path, device):
   def model_fn(features, labels, mode, params):
     x = keras.layers.Dense(4, name="hidden")(features["x"])
@@ -559,7 +574,8 @@ def test_muon_is_for_matrices_and_adamw_for_the_rest(tmp_path, device):
     estimator.train(one_batch, max_steps=2)
     return first, estimator.variables["hidden/kernel"].numpy()
 
-  before, after = hidden(device, "run")
-  # The largest singular value of an update is near 1, whatever the gradient's.
-  assert 0.6 < np.linalg.svd((before - after) / RATE)[1][0] < 1.3
-  np.testing.assert_allclose(after, hidden("cpu", "again")[1], atol=1e-6)
+  runs = hidden(device, "run"), hidden("cpu", "one")
+  for before, after in runs:
+    # The largest singular value of an update is near 1, whatever the gradient's.
+    assert 0.6 < np.linalg.svd((before - after) / RATE)[1][0] < 1.3
+  np.testing.assert_allclose(*(after for _, after in runs), atol=1e-6)
