@@ -9,6 +9,8 @@ import zipfile
 
 import pytest
 
+from tests import warm
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHIPPED = ("gin_configs", "input_pipelines", "models")
 FOLDERS = (*SHIPPED, "octet_trainer", "trainer")
@@ -32,18 +34,10 @@ def installed(tmp_path_factory):
   return target
 
 
-def python(code, installed, folder):
-  """Runs Python code in a folder, where the wheel is installed; returns what it prints."""
+def python(installed, folder, *arguments):
+  """Runs `python *arguments` in a folder, where the wheel is installed; returns what it prints."""
   environment = {**os.environ, "PYTHONPATH": str(installed)}
-  done = subprocess.run(
-    [sys.executable, "-c", code],
-    cwd=folder,
-    env=environment,
-    capture_output=True,
-    text=True,
-    timeout=120,
-    check=False,
-  )
+  done = warm.run(*arguments, cwd=folder, env=environment)
   assert done.returncode == 0, done.stderr
   return done.stdout
 
@@ -71,7 +65,7 @@ def test_the_wheel_has_two_packages(installed):
 
 
 def test_a_gin_file_finds_its_modules_from_any_folder(installed, tmp_path):
-  file, *modules = python(LOADED, installed, tmp_path).split()
+  file, *modules = python(installed, tmp_path, "-c", LOADED).split()
   assert file == str(installed / "trainer" / "__init__.py")
   assert modules == ["models.digits_mlp", "input_pipelines.digits"]
 
@@ -80,15 +74,14 @@ def test_a_programs_own_models_stay_its_own(installed, tmp_path):
   (tmp_path / "models" / "gpt2").mkdir(parents=True)
   (tmp_path / "models" / "gpt2" / "gpt2.py").write_text("x = 1\n")
   code = "from models.gpt2 import gpt2\nassert gpt2.x == 1\n" + LOADED
-  _, *modules = python(code, installed, tmp_path).split()
+  _, *modules = python(installed, tmp_path, "-c", code).split()
   assert modules == ["octet_trainer.models.digits_mlp", "input_pipelines.digits"]
 
 
 @pytest.mark.parametrize("name", ["make_tfrecords", "make_vocabulary"])
 def test_a_command_of_the_second_package_runs_and_names_itself(name, installed, tmp_path):
   module = f"octet_trainer.input_pipelines.{name}"
-  code = f"import subprocess, sys; subprocess.run([sys.executable, '-m', {module!r}, '--help'])"
-  assert f"python -m {module}" in python(code, installed, tmp_path)
+  assert f"python -m {module}" in python(installed, tmp_path, "-m", module, "--help")
 
 
 # What `pip install --editable` makes of the second package: a name without a folder.
@@ -114,11 +107,11 @@ sys.meta_path.insert(0, Finder())
 """
 
 
-def test_a_programs_own_models_stay_its_own_beside_an_editable_install(tmp_path):
+def test_own_models_stay_beside_an_editable_install(tmp_path):
   (tmp_path / "models").mkdir()
   (tmp_path / "models" / "__init__.py").write_text("x = 1\n")
   code = f"ROOT = {str(ROOT)!r}\n{EDITABLE}\nimport models\nassert models.x == 1\n{LOADED}"
-  _, *modules = python(code, ROOT, tmp_path).split()
+  _, *modules = python(ROOT, tmp_path, "-c", code).split()
   assert modules == ["octet_trainer.models.digits_mlp", "input_pipelines.digits"]
 
 
@@ -153,8 +146,7 @@ def octet(request):
 
 
 def run(octet, folder, *arguments):
-  code = f"import subprocess, sys; subprocess.run([sys.executable, '-m', *{arguments}], check=True)"
-  return python(code, octet, folder).splitlines()
+  return python(octet, folder, "-m", *arguments).splitlines()
 
 
 def test_a_program_runs_whose_own_file_is_trainer_py(octet, tmp_path):

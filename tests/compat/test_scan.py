@@ -11,6 +11,7 @@ import pytest
 from absl import app, flags
 from absl.testing import flagsaver
 
+from tests import warm
 from trainer.cli import command as cli_command
 from trainer.compat import __main__ as command
 from trainer.compat.scan import apis, imports, report, source, trial, verdicts
@@ -175,8 +176,7 @@ def test_a_module_inside_of_contrib_that_is_there_has_its_own_names(tmp_path):
 
 def test_the_command_writes_and_tells_by_its_exit_code(tmp_path):
   path = write(tmp_path, "import tensorflow as tf\ntf.layers.dense\ntf.contrib.gan.x\n")
-  arguments = [sys.executable, "-m", "trainer.compat", "--json", "--write", str(tmp_path)]
-  done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
+  done = warm.run("-m", "trainer.compat", "--json", "--write", tmp_path)
   assert done.returncode == 1, done.stderr
   told = json.loads(done.stdout)
   assert [row["name"] for row in told["names"]] == ["contrib.gan.x", "layers.dense"]

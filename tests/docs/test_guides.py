@@ -2,11 +2,10 @@
 
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 
+from tests import warm
 from tests.docs import guide
 
 GUIDES = [guide.ROOT / "README.md", *sorted((guide.ROOT / "docs").glob("*.md"))]
@@ -23,10 +22,9 @@ NEEDS = {
 
 
 def run_guide(path, folder):
-  command = [sys.executable, guide.__file__, path, folder]
-  return subprocess.run(
-    command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200, check=False
-  )
+  """(exit code, what is printed)."""
+  done = warm.run(guide.__file__, path, folder, timeout=200)
+  return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.long  # the gate runs the README
@@ -34,8 +32,8 @@ def run_guide(path, folder):
 def test_a_guide_does_what_it_says(path, tmp_path):
   for module in NEEDS.get(path.stem, ()):
     pytest.importorskip(module)
-  done = run_guide(path, tmp_path)
-  assert done.returncode == 0, done.stdout
+  code, printed = run_guide(path, tmp_path)
+  assert code == 0, printed
 
 
 # What the README leaves to its reader: an input_fn and an Estimator for its model_fn.
@@ -77,8 +75,8 @@ def test_the_readme_does_what_it_says(tmp_path):
     f"run\n{run.replace('.venv/bin/python', 'python')}\n```\n\n```text "
     f"output\n{shown}```\n{MINE}"
   )
-  done = run_guide(path, tmp_path / "copy")
-  assert done.returncode == 0, done.stdout
+  code, printed = run_guide(path, tmp_path / "copy")
+  assert code == 0, printed
 
 
 def test_the_readme_has_two_commands():
@@ -198,10 +196,10 @@ def test_other_output_fails(output, tmp_path, monkeypatch):
 def test_a_block_that_fails_is_shown(language, line, tmp_path):
   path = tmp_path / "guide.md"
   path.write_text(f"# A guide\n\n```{language} run\n{line}\n```\n")
-  done = run_guide(path, tmp_path / "copy")
-  assert done.returncode == 1
-  assert "left with" in done.stdout
-  assert line in done.stdout
+  code, printed = run_guide(path, tmp_path / "copy")
+  assert code == 1
+  assert "left with" in printed
+  assert line in printed
 
 
 def test_files_are_written_and_blocks_without_a_mark_are_left_alone(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests import warm
 from tests.trainer import programs
 from trainer import errors
 from trainer.checkpoints import directory as checkpoint
@@ -281,20 +282,9 @@ def test_wrong_settings(output, model, message, tmp_path):
 # -------------------------------------------------------------- the command
 
 
-def run(*arguments):
-  return subprocess.run(
-    [sys.executable, "-m", "trainer.checkpoints", *arguments],
-    cwd=files.ROOT,
-    capture_output=True,
-    text=True,
-    timeout=120,
-    check=False,
-  )
-
-
 def test_the_command_with_arguments_and_flags_in_any_order(tmp_path):
   path = save(tmp_path, w=[1.0, 3.0])
-  done = run("show", path, "--stats")
+  done = warm.run("-m", "trainer.checkpoints", "show", path, "--stats")
   assert done.returncode == 0, done.stderr
   assert done.stdout.splitlines()[2].split() == ["w", "2", "float32", "2", "8", "B", "2", "1"]
 

@@ -1,25 +1,15 @@
 """The command: flags that are wrong, and a merge of two machines' results."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
+from tests import warm
 from tests.trainer.compare import fake_rows
 from trainer.compare import results
-from trainer.config import files
 
 
 def run(*arguments):
   """Runs the command in a process of its own: flags of two commands have equal names."""
-  return subprocess.run(
-    [sys.executable, "-m", "trainer.compare", *map(str, arguments)],
-    capture_output=True,
-    text=True,
-    env={**os.environ, "PYTHONPATH": str(files.ROOT)},
-    check=False,
-  )
+  return warm.run("-m", "trainer.compare", *arguments)
 
 
 def test_a_merge_of_two_machines_is_one_report(tmp_path):

@@ -4,7 +4,6 @@ harmless.
 
 import os
 import re
-import subprocess
 import sys
 import types
 
@@ -12,6 +11,7 @@ import gin
 import keras
 import pytest
 
+from tests import warm
 from tests.trainer import configurables
 from tests.trainer.config import hostile
 from trainer import config, errors
@@ -481,5 +481,5 @@ def test_what_was_imported_before_octet_may_be_named():
     "from trainer import config\n"
     "config.load(['gin_configs/digits.gin'], modules=[])\n"
   )
-  run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+  run = warm.run("-c", program)
   assert run.returncode == 0, run.stderr

@@ -7,13 +7,12 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 
+from tests import warm
 from tests.trainer.devices import two_workers
 from trainer import errors, testing
 from trainer.checkpoints import directory, reader
@@ -41,21 +40,8 @@ def start(workers, model_dir, steps, variant="", device="cpu"):
   ports = ",".join(free_ports(workers))
   environment = {name: value for name, value in os.environ.items() if name != "TF_CONFIG"}
   return [
-    subprocess.Popen(
-      [
-        sys.executable,
-        "-m",
-        "tests.trainer.devices.two_workers",
-        str(index),
-        ports,
-        str(model_dir),
-        device,
-        str(steps),
-        variant,
-      ],
-      stdout=subprocess.PIPE,
-      stderr=subprocess.PIPE,
-      text=True,
+    warm.start(
+      *("-m", "tests.trainer.devices.two_workers", index, ports, model_dir, device, steps, variant),
       env=environment,
     )
     for index in range(workers)

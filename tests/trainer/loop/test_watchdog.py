@@ -1,13 +1,10 @@
 """What hangs is named, with the stacks of all threads, and the process ends."""
 
-import os
-import subprocess
-import sys
 import threading
 
 import pytest
 
-from tests import long
+from tests import long, warm
 from trainer.loop import watchdog
 
 
@@ -118,15 +115,7 @@ estimator.train(input_fn, max_steps=20, hooks=[hanging_hook] if what == "hook" e
 
 @pytest.mark.parametrize("what", long.except_for(["input_fn"], HANGS))
 def test_a_planted_hang_ends_with_its_stage_and_the_stacks(what, tmp_path):
-  root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
-  process = subprocess.run(
-    [sys.executable, "-c", PROGRAM, what, str(tmp_path)],
-    capture_output=True,
-    text=True,
-    timeout=280,
-    env=dict(os.environ, PYTHONPATH=root, TF_CPP_MIN_LOG_LEVEL="2"),
-    check=False,
-  )
+  process = warm.run("-c", PROGRAM, what, tmp_path, timeout=280)
   assert process.returncode == watchdog.EXIT_CODE, process.stderr[-3000:]
   assert f'The stage "{HANGS[what]}" has not ended for 3 s' in process.stderr
   assert "in hang_here" in process.stderr

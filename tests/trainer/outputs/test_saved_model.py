@@ -1,8 +1,6 @@
 """SavedModels: what is served is what was predicted, by the names that the input_fn gives."""
 
 import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -10,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests import warm
 from tests.trainer import programs
 from tests.trainer.io import test_files
 from trainer import errors
@@ -56,9 +55,7 @@ def test_it_loads_where_there_is_nothing_but_tensorflow(trained, tmp_path):
     "print(float(serve(x=tf.ones([1, 3]))['y'][0]))\n"
     "assert not any(name.split('.')[0] == 'trainer' for name in sys.modules)\n"
   )
-  run = subprocess.run(
-    [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120
-  )
+  run = warm.run("-c", program, cwd=tmp_path)
   assert run.returncode == 0, run.stderr
   wanted = trained.get_variable_value("w").sum() + trained.get_variable_value("b")
   assert float(run.stdout) == pytest.approx(float(wanted), rel=1e-5)

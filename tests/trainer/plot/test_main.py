@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import trainer
+from tests import warm
 from tests.trainer import programs
 from tests.trainer.plot.test_curves import write
 from trainer.plot import curves
@@ -21,14 +22,7 @@ def two(tmp_path):
 
 
 def plot(*arguments, cwd):
-  return subprocess.run(
-    [sys.executable, "-m", "trainer.plot", *map(str, arguments)],
-    cwd=cwd,
-    env=ENVIRONMENT,
-    capture_output=True,
-    text=True,
-    check=False,
-  )
+  return warm.run("-m", "trainer.plot", *arguments, cwd=cwd, env=ENVIRONMENT)
 
 
 def test_the_command_needs_no_tensorflow(two, tmp_path):

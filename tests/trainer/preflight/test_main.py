@@ -1,21 +1,15 @@
 import json
-import subprocess
-import sys
 
 import pytest
 
+from tests import warm
 from trainer import errors
 from trainer.pjrt import installed
 from trainer.preflight import compiler, topology
 
 
 def preflight(*arguments):
-  return subprocess.run(
-    [sys.executable, "-m", "trainer.preflight", *arguments],
-    capture_output=True,
-    text=True,
-    check=False,
-  )
+  return warm.run("-m", "trainer.preflight", *arguments, timeout=280)
 
 
 def test_unknown_topology_gives_the_list():

@@ -7,18 +7,18 @@ import sys
 
 import pytest
 
+from tests import warm
 from trainer.config import files
 
 DIGITS = "--gin_file=gin_configs/digits.gin"
 
 
-def run(*arguments, cwd=None):
+def run(*arguments):
   return subprocess.run(
     [sys.executable, "-m", "trainer.tune", *map(str, arguments)],
     capture_output=True,
     text=True,
-    cwd=cwd,
-    env={**os.environ, "PYTHONPATH": str(files.ROOT)},
+    cwd=files.ROOT,
     check=False,
   )
 
@@ -31,14 +31,16 @@ def run(*arguments, cwd=None):
     ([DIGITS, "--find=batch_size", "--device=tpu"], "trainer.preflight"),
   ],
 )
-def test_flags_that_are_wrong_are_said_before_tensorflow_is_imported(arguments, message):
+def test_wrong_flags_are_said_before_tensorflow_is_imported(arguments, message):
   done = run(*arguments)
   assert done.returncode == 2
   assert message in done.stderr
 
 
 def test_the_digits_get_a_rate_and_a_page(tmp_path):
-  done = run(DIGITS, "--device=cpu", "--json=-", "--html=page.html", cwd=tmp_path)
+  environment = {**os.environ, "PYTHONPATH": str(files.ROOT)}
+  arguments = (DIGITS, "--device=cpu", "--json=-", "--html=page.html")
+  done = warm.run("-m", "trainer.tune", *arguments, cwd=tmp_path, env=environment)
   assert done.returncode == 0, done.stderr
   found = json.loads(done.stdout)["learning_rate"]
   assert 1e-3 < found["suggestion"] < 3e-2
