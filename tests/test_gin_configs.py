@@ -45,6 +45,13 @@ def made_up(shape, classes, key="image", dtype="float32"):
 
 FLOWERS = [*made_up((72, 72, 3), 5), "IMAGE_SIZE = 72"]
 
+AIR = [
+  *made_up((32, 32, 3), 10),
+  "cifar10_air.model_fn.images = @random_inputs.input_fn",
+  "cifar10_air.model_fn.filters = (24, 8, 8)",
+  "cifar10_air.model_fn.weight_decay = 0.0",  # what follows has gradients of the examples alone
+]
+
 # What a file needs to run here: its data, and a size at which that takes seconds.
 RUNS = {
   "breast_cancer.gin": [],
@@ -56,12 +63,8 @@ RUNS = {
     *made_up((28, 28, 1), 10),
     "fashion_mnist_cnn.model_fn.filters = (2, 2, 2)",
   ],
-  "cifar10_air94.gin": [
-    *made_up((32, 32, 3), 10),
-    "cifar10_air.model_fn.images = @random_inputs.input_fn",
-    "cifar10_air.model_fn.filters = (24, 8, 8)",
-    "cifar10_air.model_fn.weight_decay = 0.0",  # what follows has gradients of the examples alone
-  ],
+  "cifar10_air94.gin": AIR,
+  "cifar10_air95.gin": AIR,
   "cifar10_cnn.gin": made_up((32, 32, 3), 10),
   # Updates of a size from the first one on, and of gradients alone.
   "cifar10_cnn_best.gin": [
@@ -70,6 +73,7 @@ RUNS = {
     "keras.optimizers.AdamW.weight_decay = 0.0",
   ],
   "flowers_resnet50.gin": FLOWERS,
+  "flowers_resnet50_short.gin": FLOWERS,
   "flowers_vgg16.gin": FLOWERS,
   "flowers_xception.gin": FLOWERS,
   "conv_op.gin": ['random_inputs.input_fn.features = {"image": ((16, 16, 3), "float32")}'],
@@ -99,7 +103,7 @@ NO_CLASSES = ["diabetes.gin"]  # which can be smoothed
 
 # Networks so deep that eight cores take minutes to trace, and all that an experiment can be told
 # takes one: for these `python -m tests.slow.deep_networks` does the same.
-DEEP = ["flowers_resnet50.gin", "flowers_xception.gin"]
+DEEP = ["flowers_resnet50.gin", "flowers_resnet50_short.gin", "flowers_xception.gin"]
 
 # Those that take a step of each kind and no more, and the device: the quick one has two cores.
 STEPS = [

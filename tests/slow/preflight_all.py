@@ -42,15 +42,16 @@ def stand_in(shape, classes, key="image", dtype="float32"):
 # Its vocabulary is a user's file: make one of 10,000 words, each a number.
 WORDS = 10_000
 
+AIR = (*stand_in((32, 32, 3), 10), "cifar10_air.model_fn.images = @random_inputs.input_fn")
+
 BINDINGS = {
   "fashion_mnist_cnn.gin": stand_in((28, 28, 1), 10),
-  "cifar10_air94.gin": (
-    *stand_in((32, 32, 3), 10),
-    "cifar10_air.model_fn.images = @random_inputs.input_fn",
-  ),
+  "cifar10_air94.gin": AIR,
+  "cifar10_air95.gin": AIR,
   "cifar10_cnn.gin": stand_in((32, 32, 3), 10),
   "cifar10_cnn_best.gin": stand_in((32, 32, 3), 10),
   "flowers_resnet50.gin": stand_in((224, 224, 3), 5),
+  "flowers_resnet50_short.gin": stand_in((64, 64, 3), 5),
   "flowers_vgg16.gin": stand_in((224, 224, 3), 5),
   "flowers_xception.gin": stand_in((299, 299, 3), 5),
   "transformer_classifier.gin": (
