@@ -74,7 +74,12 @@ def here() -> dict[str, Any]:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-  """Yields a line for each difference between two records of environment.json."""
+  """Yields a line for each difference between two records of environment.json.
+
+  Args:
+    then: the record of the run.
+    now: the record of this environment.
+  """
   if "packages" not in then:
     yield "The run has recorded neither its commit nor its packages: an earlier Octet wrote it."
   for key in _VERSIONS:
@@ -100,6 +105,11 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str
 
 def repeated(line: str, model_dir: str, into: str) -> list[str]:
   """Returns the words of a command that repeats a run in another folder.
+
+  Args:
+    line: the command of the run.
+    model_dir: the folder of the run.
+    into: the folder of the repeated run.
 
   Raises:
     SettingError: the command has no --model_dir to replace.

@@ -116,7 +116,12 @@ class ModelValues:
     self._held = None
 
   def mark_saved(self, path: str, names: Collection[str]) -> None:
-    """Notes that the variables match a checkpoint. Call it after a save."""
+    """Notes that the variables match a checkpoint. Call it after a save.
+
+    Args:
+      path: the checkpoint.
+      names: the names of the variables in it.
+    """
     self._held = _Held(path, frozenset(names), {}, self._store.sessions)
     self._found_averages = path, _averages(names) if self._use_averages else {}
 

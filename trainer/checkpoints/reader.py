@@ -144,6 +144,10 @@ def verify(path: str) -> None:
 def read(path: str, names: Sequence[str]) -> dict[str, Any]:
   """Reads values from a checkpoint.
 
+  Args:
+    path: the checkpoint.
+    names: the names of the values.
+
   Returns:
     Name → value, as tensor.numpy() returns it.
 
@@ -230,6 +234,11 @@ def fits(variable: tf.Variable, shape: Sequence[int], dtype: Any) -> bool:
   """Whether a variable can have a stored value.
 
   Numbers of another precision fit. Integers do not fit a variable of floats, nor the reverse.
+
+  Args:
+    variable: of the model.
+    shape: of the value.
+    dtype: of the value, see tf.as_dtype.
   """
   return _shape(variable) == tuple(shape) and _kind(variable.dtype) == _kind(dtype)
 

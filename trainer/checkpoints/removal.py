@@ -50,7 +50,12 @@ class Removal:
   left: list[int] = dataclasses.field(default_factory=list)
 
   def remove_unneeded(self, step: int, state: state_file.State | None) -> None:
-    """Removes the checkpoints that no rule keeps, and names the others in `checkpoint`."""
+    """Removes the checkpoints that no rule keeps, and names the others in `checkpoint`.
+
+    Args:
+      step: of the newest checkpoint.
+      state: the content of the file `checkpoint`.
+    """
     # The order is important. The name of a checkpoint leaves the file `checkpoint` before the
     # process looks for leases on the checkpoint, see `leases.held`; and TensorFlow finds no
     # checkpoint at all if this file names a missing one.

@@ -163,6 +163,10 @@ class ScaffoldFn:
 def scaffold_fn_of(result: spec.EstimatorSpec, model_fn_name: str) -> ScaffoldFn | None:
   """Returns the scaffold_fn of an EstimatorSpec. Call it on the replica, after the model_fn.
 
+  Args:
+    result: the EstimatorSpec.
+    model_fn_name: the model_fn's name, for messages.
+
   Returns:
     The scaffold_fn with the replica's collections, or None if there is none.
   """

@@ -56,6 +56,10 @@ def require_local(path: str, name: str) -> None:
 
   Without this, "gs://bucket/x" would become the folder "gs:" here.
 
+  Args:
+    path: the path.
+    name: of the flag or the argument.
+
   Raises:
     SettingError: it is a URL.
   """

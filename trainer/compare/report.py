@@ -31,6 +31,11 @@ _RANGE = "–"
 def write(output: str, found: summary.Summary, skipped: Mapping[str, str]) -> list[str]:
   """Writes the files of the report; returns their paths, the page first.
 
+  Args:
+    output: the folder.
+    found: the summary.
+    skipped: device → why the comparison skipped it.
+
   Raises:
     OutputError: it cannot write a file.
     SettingError: matplotlib is missing.
@@ -86,7 +91,13 @@ def _ends(ends):
 def page(
   found: summary.Summary, pictures: Mapping[str, figures.Chart], skipped: Mapping[str, str]
 ) -> str:
-  """Returns the page."""
+  """Returns the page.
+
+  Args:
+    found: the summary.
+    pictures: name → Chart.
+    skipped: device → why the comparison skipped it.
+  """
   # Long texts: the page shows each once, below the tables.
   named = [each.source for each in found.published] + [each.source for each in found.prices]
   sources = list(dict.fromkeys(named))

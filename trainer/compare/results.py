@@ -163,7 +163,11 @@ def _line(row):
 
 
 def merged(files: Iterable[Sequence[Row]]) -> list[Row]:
-  """Returns the rows of several files; the newest row of each key, at the place of its first."""
+  """Returns the rows of several files; the newest row of each key, at the place of its first.
+
+  Args:
+    files: the rows of each file.
+  """
   found: dict[str, Row] = {}
   for rows in files:
     for row in rows:

@@ -31,6 +31,10 @@ _NEWS_SECONDS = 5.0
 class Workers:
   """The processes of a run.
 
+  Args:
+    device: the device of this process.
+    model_dir: the folder with the checkpoints, for messages.
+
   All functions raise WorkerLostError after the loss of another worker.
   """
 

@@ -48,6 +48,10 @@ class PendingEvaluations:
   def add(self, step: int, evaluation: str) -> None:
     """Marks an evaluation of an existing or future checkpoint as pending.
 
+    Args:
+      step: the checkpoint's step.
+      evaluation: the evaluation's name, or "".
+
     Raises:
       OutputError: it cannot write the mark.
     """

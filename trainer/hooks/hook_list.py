@@ -44,7 +44,12 @@ class HookList:
     self._call_each("before_loop")
 
   def call(self, step: int, metrics: Mapping[str, Any]) -> bool:
-    """Calls all hooks; returns whether a hook stops the training."""
+    """Calls all hooks; returns whether a hook stops the training.
+
+    Args:
+      step: the global step.
+      metrics: dict of name → value.
+    """
     return self._call_each("__call__", step, metrics, self._estimator)
 
   def end(self, step: int) -> None:

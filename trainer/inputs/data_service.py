@@ -44,6 +44,12 @@ def require_answer(
 ) -> None:
   """Waits until somebody listens at an address.
 
+  Args:
+    host: of the dispatcher.
+    port: of the dispatcher.
+    timeout: seconds.
+    clock: returns the time in seconds.
+
   Raises:
     WorkerLostError: nobody did in time.
   """

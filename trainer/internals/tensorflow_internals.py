@@ -256,6 +256,10 @@ def returned_tensors(dependencies: Any) -> list[tf.Tensor]:
 def swap_collections(graph: tf.Graph, collections: MutableMapping) -> MutableMapping:
   """Replaces a graph's collections.
 
+  Args:
+    graph: the graph.
+    collections: its new collections, key → list.
+
   Returns:
     The collections that it had.
   """
@@ -286,6 +290,12 @@ def xla_exact_product(left: tf.Tensor, left_axis: int, right: tf.Tensor, right_a
   """Multiplies two tensors along an axis of each, for XLA, in the precision of their dtype.
 
   A TPU multiplies float32 as bfloat16 unless a program asks for more.
+
+  Args:
+    left: a tensor.
+    left_axis: the axis to sum over.
+    right: a tensor of the same dtype.
+    right_axis: the axis to sum over.
 
   Returns:
     The product: the other axes of the left tensor, then those of the right one.

@@ -212,6 +212,11 @@ class ClassFigures:
 class Rows:
   """Each example's part of the sums behind the figures of a classifier.
 
+  Args:
+    observed: the result of Observations.arrays.
+    classes: the number of classes.
+    bins: the number of bins of the calibration.
+
   Attributes:
     matrix: scipy.sparse [examples, columns].
   """

@@ -89,6 +89,14 @@ def compare(
 ) -> Comparison:
   """Compares two sides.
 
+  Args:
+    first: the runs of the first side.
+    second: the runs of the second side.
+    evaluation: the name of the evaluation, or "".
+    resamples: the number of resamples of the bootstrap.
+    confidence: the confidence of the intervals.
+    seed: the seed of the bootstrap.
+
   Raises:
     SettingError: a run has no report, or two runs have evaluated different examples.
     FileDamagedError: a file is damaged.

@@ -20,6 +20,9 @@ _OUTSIDE = 0.05  # The share of a part's errors on each side of the drawn range.
 class Rows:
   """Each example's part of the sums behind the figures of a regression.
 
+  Args:
+    observed: the result of Observations.arrays.
+
   Attributes:
     matrix: scipy.sparse [examples, columns].
   """

@@ -160,6 +160,10 @@ def explain(
 def first_tensor(program: step_lib.Program, batches: Sequence[tuple]) -> str | None:
   """Runs a training step with a check of every tensor.
 
+  Args:
+    program: the program; the step changes its variables.
+    batches: one element per replica.
+
   Returns:
     A description of the first tensor that is not finite, or None if all are finite.
   """

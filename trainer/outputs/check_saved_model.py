@@ -77,7 +77,8 @@ def unpack(packed: Mapping[str, Any]) -> dict[str, Any]:
       items = [
         content[end - length : end] for end, length in zip(ends, lengths.ravel(), strict=True)
       ]
-      arrays[name] = np.array(items, object).reshape(lengths.shape)
+      arrays[name] = np.empty(lengths.shape, object)
+      arrays[name].ravel()[:] = items
   return arrays
 
 

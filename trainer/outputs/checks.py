@@ -64,9 +64,8 @@ def _of_users_values(call, own, beside, arrays, preprocessing, class_names):
   features = {name: each.numpy() for name, each in preprocessing.to_features(tensors).items()}
   outputs = _arrays(call(features)[signatures.main_output(own)])
   rows = len(next(iter(received.values())))
-  examples = np.array(
-    [serialise({name: array[row] for name, array in received.items()}) for row in range(rows)],
-    object,
+  examples = _objects(
+    [serialise({name: array[row] for name, array in received.items()}) for row in range(rows)]
   )
   calls = {
     signatures.FROM_EXAMPLES: {signatures.EXAMPLES: examples},
@@ -79,7 +78,7 @@ def _of_users_values(call, own, beside, arrays, preprocessing, class_names):
     )
   expected = dict.fromkeys(calls, outputs)
   if signatures.CLASSIFY in beside:
-    names = np.array([[name.encode() for name in class_names]] * rows, object)
+    names = _objects([name.encode() for name in class_names] * rows).reshape(rows, -1)
     expected[signatures.CLASSIFY] = {"classes": names, "scores": outputs["probabilities"]}
   return [
     verification.Check(name, given, expected[name])
@@ -103,7 +102,7 @@ def _files(arrays, preprocessing):
   if any(files is None for files in encoded.values()):
     return None
   features = {name: array[:rows] for name, array in arrays.items()}
-  return features | {name: np.array(files, object) for name, files in encoded.items()}
+  return features | {name: _objects(files) for name, files in encoded.items()}
 
 
 def _served(arrays):
@@ -155,6 +154,12 @@ def _images(shape, count):
     encode = tf.io.encode_jpeg if number == 1 else tf.io.encode_png
     files.append(encode(pixels).numpy())
   return files
+
+
+def _objects(items):
+  array = np.empty(len(items), object)
+  array[:] = items
+  return array
 
 
 def _arrays(output):

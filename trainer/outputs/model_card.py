@@ -36,6 +36,10 @@ _MOST_SHAPES = 20  # Inputs and outputs of a signature.
 def trained(model_dir: str, step: int) -> dict[str, Any]:
   """Returns octet.json's "training" for a run's own checkpoint.
 
+  Args:
+    model_dir: the folder of the run.
+    step: the checkpoint's.
+
   Returns:
     "steps", "seconds", "examples", and "joules" if the machine counts them, as far as metrics.jsonl
     has them; and the values of environment.json.
@@ -88,7 +92,12 @@ def report_of(model_dir: str, step: int) -> dict[str, Any] | None:
 
 
 def write(saved_model: str, description: Mapping[str, Any]) -> None:
-  """Writes the card of a SavedModel before its publication."""
+  """Writes the card of a SavedModel before its publication.
+
+  Args:
+    saved_model: its folder.
+    description: the content of its octet.json.
+  """
   storage.write(os.path.join(saved_model, NAME), text(description))
 
 

@@ -37,6 +37,10 @@ class Compiler:
   def compile(self, source: program.Source, name: str) -> execution.Executable:
     """Returns the executable of a program.
 
+    Args:
+      source: the program's source.
+      name: the program's name in the log.
+
     Raises:
       SettingError, ExecutionError: see `execution.Executable`.
       The errors of source.lower.

@@ -247,6 +247,12 @@ def join_coordinator(address: str, processes: int, number: int, seconds: int) ->
 
   jax.distributed.initialize would also listen for SIGTERM, which belongs to the training.
 
+  Args:
+    address: the coordinator's address.
+    processes: the number of processes.
+    number: the number of this process.
+    seconds: time to wait for the others.
+
   Raises:
     jax.errors.JaxRuntimeError: others were missing.
   """

@@ -142,7 +142,13 @@ def largest(
   limit: int = 8,
   key: Callable[[Buffer], float] = lambda buffer: buffer.size * buffer.count,
 ) -> list[Buffer]:
-  """Returns the largest buffers of a program; buffers of one kind and origin count together."""
+  """Returns the largest buffers of a program; buffers of one kind and origin count together.
+
+  Args:
+    listing: the compiler's output.
+    limit: the number of buffers.
+    key: the size to compare by.
+  """
   names = _op_names(listing.hlo)
   places: dict[Any, dict[tuple[str, str], str]] = {}
   allocation, is_argument = "", False

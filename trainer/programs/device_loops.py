@@ -29,8 +29,13 @@ TracedGroups = eval_loop.TracedEvaluation | predict_loop.TracedPrediction | xla_
 class DeviceLoops:
   """Traces the loops of the device, once for each kind of input.
 
-  Attributes:
+  Args:
     program: the step.Program.
+    config: the RunConfig.
+    target: the Target of the device.
+
+  Attributes:
+    program: see Args.
     planner: decides which programs there are.
     evaluate: loops over whole batches, and partial batches.
   """

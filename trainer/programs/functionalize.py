@@ -110,6 +110,10 @@ class Functionalized:
   def call(self, values: Sequence[tf.Tensor], arguments: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Computes what the traced function computes. Call it during the trace of a tf.function.
 
+    Args:
+      values: the values of the variables.
+      arguments: the arguments of the traced function, flat.
+
     Returns:
       The next values of the variables in `assigned`; then the results of the traced function, flat.
     """

@@ -60,6 +60,10 @@ class LoopInput:
   def hand_over(self, kind: Kind, start: int) -> "LoopInput | None":
     """Hands its dataset and iterator over to a run of a kind, and keeps neither.
 
+    Args:
+      kind: the kind of the run.
+      start: the first example of the run.
+
     Returns:
       A LoopInput with both. None if the run has another kind or start, or after an earlier call.
     """

@@ -104,6 +104,10 @@ def lower(functionalized: functionalize.Functionalized, names: Sequence[str]) ->
   Its arguments are the variables and then the function's arguments; its results are the next values
   of the assigned variables and then the function's results.
 
+  Args:
+    functionalized: the function.
+    names: the names of its variables, for messages.
+
   Raises:
     LowerError: XLA cannot compile the function.
   """

@@ -48,6 +48,10 @@ class StepsLoop:
   def run(self, reader: stacks.StackReader, steps: int) -> dict[str, Any]:
     """Runs the loop.
 
+    Args:
+      reader: of stacks with the program's spec.
+      steps: the number of steps.
+
     Returns:
       As train_loop.TracedLoop.run.
     """

@@ -18,6 +18,11 @@ from trainer.tracing import user_frames
 def of_model_fn(name: str, mode: str, element: tuple) -> Iterator[None]:
   """Turns errors of a call of the model_fn into errors with its file, its line and its input.
 
+  Args:
+    name: the model_fn's name.
+    mode: the mode of the call.
+    element: its arguments: features, or features and labels.
+
   Raises:
     ModelFnError: the model_fn raised an error that is not Octet's own.
     OctetError: the model_fn raised it; a SpecError and a SettingError get the file and the line.
@@ -39,6 +44,10 @@ def of_model_fn(name: str, mode: str, element: tuple) -> Iterator[None]:
 @contextlib.contextmanager
 def of_step(name: str, kind: Kind) -> Iterator[None]:
   """Turns errors of a step's operations into errors that name the model_fn and its line.
+
+  Args:
+    name: the model_fn's name.
+    kind: the kind, for the message.
 
   Raises:
     ModelFnError: an operation rejected its input, such as a label out of range; an assertion

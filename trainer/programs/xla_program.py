@@ -116,6 +116,10 @@ def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaPr
 class OnDevices:
   """A program on the devices of a store; its first use compiles it, or finds it compiled.
 
+  Args:
+    traced: the program.
+    store: the VariableStore of its variables.
+
   Attributes:
     variables: the XlaVariables of the store.
 

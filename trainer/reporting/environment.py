@@ -36,6 +36,11 @@ def save(
 ) -> None:
   """Writes environment.json, with the records that the file had before under "earlier".
 
+  Args:
+    model_dir: the folder of the run.
+    device: the device of the training.
+    run_config: the configuration of the training.
+
   Raises:
     OutputError: it cannot write the file.
   """

@@ -112,7 +112,13 @@ def set_aside(directory: str, step: int, folder: str) -> None:
 
 
 def add(directory: str, evaluation: str, step: int, metrics: Mapping[str, float]) -> None:
-  """Writes the metrics of an evaluation ("" for the one without a name) to the model_dir.
+  """Writes the metrics of an evaluation to the model_dir.
+
+  Args:
+    directory: the model_dir.
+    evaluation: the evaluation's name, or "".
+    step: the step of the evaluated checkpoint.
+    metrics: name → value.
 
   Raises:
     OutputError: it cannot write them.

@@ -142,7 +142,12 @@ class Progress:
     self._show()
 
   def move(self, step: int, steps_per_second: float) -> None:
-    """Moves the bar to a step."""
+    """Moves the bar to a step.
+
+    Args:
+      step: the global step.
+      steps_per_second: the speed since the last report.
+    """
     self._bar.step = step
     if self._bar.report is None:  # From then on the bar has the log's speed.
       self._bar.steps_per_second = steps_per_second

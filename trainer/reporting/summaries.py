@@ -241,6 +241,10 @@ def begin(model_dir: str, step: int) -> None:
 
   In the folder and its evaluations' folders, TensorBoard then drops an earlier training's events of
   later steps: this training repeats those steps.
+
+  Args:
+    model_dir: the folder of the run.
+    step: the global step.
   """
   model_dir = model_dir.rstrip("/")
   with _open_lock:

@@ -18,7 +18,11 @@ _NOT_ARRIVED = (408, 499)  # too slow, hung up
 
 
 class Measurements:
-  """The measurements of a server's models. Threads may call the methods at the same time."""
+  """The measurements of a server's models. Threads may call the methods at the same time.
+
+  Args:
+    models: the names of the models.
+  """
 
   def __init__(self, models: Iterable[str]) -> None:
     import prometheus_client as prometheus

@@ -35,7 +35,12 @@ _STATES = {
 
 
 class Report:
-  """The state of a sweep when the report was made."""
+  """The state of a sweep when the report was made.
+
+  Args:
+    trials: the trials of the sweep.
+    definition: the sweep's definition, from the database.
+  """
 
   def __init__(self, trials: "study_lib.Study", definition: Mapping[str, Any]) -> None:
     self.name = trials.name

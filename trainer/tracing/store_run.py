@@ -217,6 +217,10 @@ def request_after_step(fn: Callable[[], None], every: int) -> None:
 
   A later run calls fn, under a condition on the step. The step itself cannot contain such a
   condition: a merge_call, in which a strategy waits for all replicas, fails inside a branch.
+
+  Args:
+    fn: function without arguments.
+    every: number of steps between two calls.
   """
   _requests.get().append((fn, every))
 

@@ -191,6 +191,11 @@ class XlaVariables:
 def argument(store: Any, handle: tf.Tensor, spec: tf.TensorSpec) -> pjrt_program.Argument:
   """Returns the argument of a program for a variable.
 
+  Args:
+    store: the VariableStore of the variable.
+    handle: the variable's handle.
+    spec: the spec of its value.
+
   Raises:
     ModelFnError: another program made the variable.
   """
