@@ -13,7 +13,7 @@ from trainer.reporting import metrics_file
 from trainer.serving import predictor
 
 
-def test_a_run_goes_on_through_faults_and_its_model_is_served_from_a_url(tmp_path, monkeypatch):
+def test_run_survives_faults_and_its_model_is_served_by_url(tmp_path, monkeypatch):
   clock, down, calls = faults.Clock(), [], collections.Counter()
 
   def fault(operation, path):

@@ -85,7 +85,7 @@ def test_predictions_are_of_the_checkpoint_in_their_name(tmp_path, monkeypatch):
   )
 
 
-def test_training_with_evaluations_ends_with_metrics_and_an_export(tmp_path):
+def test_training_with_evaluations_ends_with_metrics_and_export(tmp_path):
   result = run(tmp_path, "train_and_evaluate")
   assert result["global_step"] == 4
   assert result == run(tmp_path, "evaluate")
@@ -108,7 +108,7 @@ def test_exporters_and_more_sets_to_evaluate(tmp_path):
   assert {"eval", "eval_small"} <= {path.name for path in tmp_path.iterdir()}
 
 
-def test_two_exporters_of_one_folder_are_refused_before_anything_is_traced(tmp_path, monkeypatch):
+def test_two_exporters_of_one_folder_are_refused_before_a_trace(tmp_path, monkeypatch):
   monkeypatch.setattr(estimator.Estimator, "trace", lambda *_: pytest.fail("traced"))
   best = exporters.BestExporter()
   small = trainer.EvalSpec(programs.examples(5), name="small", exporters=[best])
@@ -295,7 +295,7 @@ def test_mistakes_are_said_before_anything_is_written(settings, error, message, 
   assert not (tmp_path / "model").exists()
 
 
-def test_a_damaged_record_of_evaluations_is_told_before_anything_is_traced(tmp_path):
+def test_damaged_evaluations_file_is_reported_before_a_trace(tmp_path):
   (tmp_path / "evaluations.json").write_text("{")
   with pytest.raises(errors.FileDamagedError, match="evaluations.json"):
     run(tmp_path, "train_and_evaluate", model_fn=lambda features, labels, mode: pytest.fail("late"))
@@ -354,7 +354,7 @@ def wider(features, labels, mode, params):
   return programs.line({"x": tf.concat([features["x"]] * 2, 1)}, labels, mode, params)
 
 
-def test_a_training_that_does_not_fit_the_checkpoint_leaves_the_files_of_the_one_before(tmp_path):
+def test_training_that_does_not_fit_leaves_the_former_files(tmp_path):
   run(tmp_path, "train")
   before = contents(tmp_path)
   with pytest.raises(errors.CheckpointError, match="does not fit the model"):
@@ -362,7 +362,7 @@ def test_a_training_that_does_not_fit_the_checkpoint_leaves_the_files_of_the_one
   assert contents(tmp_path) == before
 
 
-def test_a_second_training_in_the_folder_is_refused_before_anything_is_traced_or_written(tmp_path):
+def test_second_training_in_a_folder_is_refused_before_a_trace(tmp_path):
   before, refused = [], []
 
   def hook(step, metrics, runner):
@@ -396,7 +396,7 @@ def test_force_takes_the_folder_from_another_training(tmp_path):
   assert checkpoints(tmp_path) == [0, 9]
 
 
-def test_the_folder_is_held_until_what_is_exported_after_the_training(tmp_path):
+def test_folder_is_locked_until_the_final_export_ends(tmp_path):
   class Exporter(exporters.FinalExporter):
     def export(self, *arguments):
       with pytest.raises(errors.ModelDirBusyError):
@@ -407,7 +407,7 @@ def test_the_folder_is_held_until_what_is_exported_after_the_training(tmp_path):
   assert len(list((tmp_path / "export").glob("[0-9]*"))) == 1
 
 
-def test_ctrl_c_while_steps_are_built_leaves_the_files_of_the_one_before(tmp_path):
+def test_ctrl_c_while_steps_are_built_leaves_the_former_files(tmp_path):
   run(tmp_path, "train")
   before = contents(tmp_path)
 
@@ -419,7 +419,7 @@ def test_ctrl_c_while_steps_are_built_leaves_the_files_of_the_one_before(tmp_pat
   assert contents(tmp_path) == before
 
 
-def test_a_training_that_is_complete_leaves_the_files_of_the_one_that_trained(tmp_path):
+def test_complete_training_leaves_the_former_files(tmp_path):
   run(tmp_path, "train")
   before = contents(tmp_path)
   run(tmp_path, "train", seed=5)
@@ -442,7 +442,7 @@ def test_a_training_traces_no_other_step(tmp_path):
   assert set(modes) == {"train"}
 
 
-def test_predict_has_an_input_and_a_size_of_its_own_where_it_is_given_one(tmp_path):
+def test_predict_may_have_its_own_input_and_batch_size(tmp_path):
   run(tmp_path, "train")
   run(tmp_path, "predict", predict_input_fn=programs.examples(3), predict_batch_size=2)
   assert len((tmp_path / "predictions-4.jsonl").read_text().splitlines()) == 3
@@ -480,7 +480,7 @@ def test_hooks_are_called(tmp_path):
     ),
   ],
 )
-def test_a_metric_that_is_waited_for_is_looked_for_before_the_training(tmp_path, settings, named):
+def test_awaited_metric_is_looked_up_before_the_training(tmp_path, settings, named):
   with pytest.raises(
     errors.SettingError, match=f"{named} is 'accurcy'; the evaluation gives absolute_error, loss"
   ):
@@ -498,13 +498,13 @@ def test_a_metric_that_is_waited_for_is_looked_for_before_the_training(tmp_path,
     ),
   ],
 )
-def test_what_cannot_be_written_or_copied_is_told_before_the_training(tmp_path, settings, said):
+def test_impossible_writes_and_copies_fail_before_training(tmp_path, settings, said):
   with pytest.raises(errors.SettingError, match=said):
     run(**{"model_dir": tmp_path / "m", "mode": "train_and_evaluate", **settings()})
   assert not (tmp_path / "m").exists()
 
 
-def test_the_metric_of_the_best_checkpoints_is_looked_for_before_the_training(tmp_path):
+def test_best_checkpoint_metric_is_looked_up_before_training(tmp_path):
   gin.parse_config(
     "RunConfig.retention = @Retention()\nRetention.best = 1\nRetention.metric = 'accurcy'"
   )

@@ -210,7 +210,7 @@ def test_a_read_only_folder_is_read_and_nothing_is_said(training, monkeypatch, c
   assert "lease" not in caplog.text
 
 
-def test_predictions_are_of_one_checkpoint_whatever_comes_between(training):
+def test_predictions_use_one_checkpoint_despite_other_calls(training):
   estimator = programs.estimator(training.folder)
   predictions = estimator.predict(programs.examples(24))
   found = [next(predictions)]
@@ -226,7 +226,7 @@ def test_predictions_are_of_one_checkpoint_whatever_comes_between(training):
 
 @pytest.mark.parametrize("is_begun", [False, True])
 @pytest.mark.parametrize("end", ["close", "forget"])
-def test_predictions_that_nobody_reads_to_the_end_hold_no_checkpoint(end, is_begun, training):
+def test_unfinished_predictions_hold_no_checkpoint(end, is_begun, training):
   predictions = programs.estimator(training.folder).predict(programs.examples(24))
   if is_begun:
     next(predictions)
@@ -244,7 +244,7 @@ def test_predictions_that_cannot_begin_hold_no_checkpoint(training):
   assert training.leases() == []
 
 
-def test_predictions_in_a_read_only_folder_say_why_they_cannot_go_on(training, monkeypatch):
+def test_predictions_in_a_read_only_folder_say_why_they_stop(training, monkeypatch):
   write = storage.write
 
   def refuse(path, content):

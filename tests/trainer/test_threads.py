@@ -56,7 +56,7 @@ def test_each_thread_gets_the_evaluation_of_its_checkpoint(trained):
   assert in_threads(evaluate, steps) == [expected[step] for step in steps]
 
 
-def test_predictions_that_take_turns_are_each_of_their_own_checkpoint(trained):
+def test_alternating_predictions_keep_their_own_checkpoints(trained):
   ended = {}
 
   class Note:

@@ -18,7 +18,7 @@ runtimes.require_jax()
 XLA = "xla:8"
 
 
-def test_a_training_with_evaluations_stops_early_and_exports_the_best(tmp_path):
+def test_train_and_evaluate_stops_early_and_exports_the_best(tmp_path):
   """After a warm start from a checkpoint of one core, with a hook."""
   seen, after = [], []
 
@@ -66,7 +66,7 @@ def test_a_signal_saves_and_the_next_run_comes_to_the_same_bits(tmp_path):
   testing.assert_same_values(testing.values(resumed), testing.values(whole))
 
 
-def test_a_batch_whose_shape_is_not_static_is_refused_before_anything_is_compiled(tmp_path):
+def test_dynamic_batch_shape_is_refused_before_compilation(tmp_path):
   def input_fn(params):
     return programs.train_input(params).map(
       lambda features, y: ({"x": features["x"][:, : tf.cast(y[0], tf.int32)]}, y)

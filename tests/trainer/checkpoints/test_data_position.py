@@ -20,7 +20,7 @@ def checkpoint(folder, step, **values):
   return checkpoints.path(step)
 
 
-def test_without_a_checkpoint_a_training_begins_at_the_first_example():
+def test_training_without_checkpoint_begins_at_first_example():
   assert data_position.DataPosition().of(None, input_fn, batch_size=8) == 0
 
 
@@ -35,7 +35,7 @@ def test_a_checkpoint_of_another_program_has_seen_a_batch_a_step(tmp_path):
   assert data_position.DataPosition().of(path, input_fn, batch_size=8) == 40
 
 
-def test_another_input_fn_in_the_same_process_begins_at_its_first_example(tmp_path):
+def test_another_input_fn_begins_at_its_first_example(tmp_path):
   path = checkpoint(tmp_path, 5)
   position = data_position.DataPosition()
   position.begin(input_fn, 0)
@@ -43,7 +43,7 @@ def test_another_input_fn_in_the_same_process_begins_at_its_first_example(tmp_pa
   assert position.of(path, other_input_fn, batch_size=8) == 0
 
 
-def test_the_position_advances_and_returns_to_the_beginning_at_the_end_of_the_data():
+def test_position_advances_and_returns_to_0_at_end_of_data():
   position = data_position.DataPosition()
   position.begin(input_fn, 16)
   position.advance(24)

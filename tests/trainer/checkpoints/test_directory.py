@@ -251,7 +251,7 @@ def check_damaged(tmp_path, kind, seed):
 
 
 @pytest.mark.parametrize("kind", ["cut", "flipped", "missing"])
-def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(kind, tmp_path, caplog):
+def test_damaged_checkpoint_is_named_and_previous_one_is_used(kind, tmp_path, caplog):
   outcomes = [check_damaged(tmp_path, kind, seed) for seed in range(12)]
   assert "named" in outcomes
   assert caplog.text.count("Using ") == outcomes.count("named")
@@ -318,7 +318,7 @@ def saved(path, steps, newest, **settings):
   return directory
 
 
-def test_a_damaged_newest_checkpoint_does_not_count_and_removes_none(tmp_path, caplog):
+def test_damaged_newest_checkpoint_does_not_count_as_kept(tmp_path, caplog):
   saved(tmp_path, (10, 20, 30), newest=0)
   cut(str(tmp_path / "model.ckpt-30"))
   for newest, left in ((2, [20, 21, 30]), (1, [21, 30])):
@@ -332,7 +332,7 @@ def test_a_damaged_newest_checkpoint_does_not_count_and_removes_none(tmp_path, c
     caplog.clear()
 
 
-def test_a_damaged_checkpoint_that_is_not_the_newest_does_not_count_either(tmp_path):
+def test_damaged_older_checkpoint_does_not_count_as_kept(tmp_path):
   saved(tmp_path, (10, 20, 30, 40), newest=0)
   cut(str(tmp_path / "model.ckpt-30"))
   assert saved(tmp_path, (50,), newest=3).steps() == [20, 30, 40, 50]
@@ -349,7 +349,7 @@ def test_a_damaged_best_checkpoint_does_not_count(tmp_path):
   assert directory.steps() == [10, 20, 40]
 
 
-def test_a_good_one_of_the_same_step_takes_the_place_of_a_damaged_one(tmp_path):
+def test_good_checkpoint_replaces_damaged_one_of_same_step(tmp_path):
   saved(tmp_path, (10, 20), newest=0)
   cut(str(tmp_path / "model.ckpt-20"))
   directory = saved(tmp_path, (15, 20), newest=2)
@@ -411,7 +411,7 @@ def test_a_checkpoint_out_of_reach_is_not_damaged(tmp_path, monkeypatch, caplog)
 
 
 @pytest.mark.parametrize("killed_at", range(3))
-def test_a_kill_while_a_checkpoint_is_put_in_its_place_loses_none(killed_at, tmp_path, monkeypatch):
+def test_kill_during_a_checkpoint_overwrite_loses_none(killed_at, tmp_path, monkeypatch):
   """One of the same step is there: its index is removed, the new data are moved, the new index
   is moved.
   """

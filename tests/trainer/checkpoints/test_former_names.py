@@ -109,7 +109,7 @@ def renamed(path, change):
   )
 
 
-def test_a_training_goes_on_from_such_a_checkpoint_to_the_same_bits(tmp_path):
+def test_training_resumes_from_former_names_to_the_same_bits(tmp_path):
   for folder in ("undisturbed", "renamed"):
     programs.estimator(tmp_path / folder, momentum).train(programs.train_input, steps=3)
   path = str(tmp_path / "renamed" / "model.ckpt-3")

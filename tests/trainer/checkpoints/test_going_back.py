@@ -237,7 +237,7 @@ def test_a_second_time_there_is_a_second_folder(run):
   assert steps(run) == [0, 1, 2, 3, 4]
 
 
-def test_a_training_that_has_nothing_to_do_or_is_refused_leaves_all_where_it_is(run):
+def test_idle_or_refused_training_sets_nothing_aside(run):
   edit(run, name(2), name(2))
   before = (run / "checkpoint").read_text()
   train_on(run, max_steps=2)
@@ -247,7 +247,7 @@ def test_a_training_that_has_nothing_to_do_or_is_refused_leaves_all_where_it_is(
   assert not list(run.glob("set_aside*"))
 
 
-def test_an_edit_while_the_training_goes_on_is_told_and_has_no_effect(run, caplog):
+def test_edit_during_training_is_reported_and_has_no_effect(run, caplog):
   def hook(step, metrics, estimator):
     if step == 5:
       edit(run, name(2), name(2))
@@ -261,7 +261,7 @@ def test_an_edit_while_the_training_goes_on_is_told_and_has_no_effect(run, caplo
   assert "during the training; the training writes the file anew" in caplog.text
 
 
-def test_a_folder_of_an_earlier_version_killed_before_the_file_was_written(run):
+def test_kill_in_a_folder_of_an_earlier_version_is_no_edit(run):
   """The training makes the file its own before it writes a checkpoint, so that its own kill is no
   edit.
   """
@@ -310,7 +310,7 @@ def evaluated(tmp_path_factory):
   return folder
 
 
-def test_records_of_later_steps_are_moved_aside_with_the_best_so_far(evaluated, tmp_path):
+def test_records_of_later_steps_and_the_best_are_moved_aside(evaluated, tmp_path):
   run = pathlib.Path(shutil.copytree(evaluated, tmp_path / "run"))
   assert record(run)["metrics"]["global_step"] == 6
   edit(run, name(2), name(2))
@@ -339,7 +339,7 @@ def test_the_best_before_is_remembered(evaluated, tmp_path):
   assert described["global_step"] == 4
 
 
-def test_a_pending_evaluation_of_the_step_is_done_before_the_training(evaluated, tmp_path):
+def test_pending_evaluation_of_the_step_precedes_the_training(evaluated, tmp_path):
   run = pathlib.Path(shutil.copytree(evaluated, tmp_path / "run"))
   for step in (2, 4):
     pending.PendingEvaluations(str(run)).add(step, "")
@@ -468,7 +468,7 @@ def test_a_bucket_that_fails_for_a_moment(when, trained, tmp_path, monkeypatch):
   assert (steps(url), steps(f"{url}/set_aside-1")) == ([0, 1, 2], [3, 4])
 
 
-def test_a_save_that_was_cut_off_is_finished_by_a_training_that_has_nothing_to_do(run):
+def test_idle_training_finishes_a_save_that_was_cut_off(run):
   """A process that was killed between the file and the removals left checkpoints of step 0 to 2."""
   (run / "checkpoint").write_text(state_file.compose([name(3), name(4)]))
   estimator = programs.estimator(run, keep_checkpoint_max=2)

@@ -232,7 +232,7 @@ def test_two_layers_of_one_name(tmp_path):
     warm_start.apply(str(tmp_path / "a.weights.h5"), variables)
 
 
-def test_layers_of_one_name_and_no_other_difference_go_by_their_places(tmp_path):
+def test_layers_of_one_name_are_read_by_their_paths(tmp_path):
   with h5py.File(tmp_path / "a.weights.h5", "w") as file:
     for i, place in enumerate(["encoder/dense", "decoder/dense"]):
       group = file.create_group(f"{place}/vars")

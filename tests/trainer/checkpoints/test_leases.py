@@ -109,7 +109,7 @@ def test_another_checkpoint_is_read_where_the_chosen_one_is_gone(
   assert leased(tmp_path) == []
 
 
-def test_a_checkpoint_that_was_removed_before_its_lease_was_seen_is_not_held(directory):
+def test_checkpoint_removed_before_its_lease_is_seen_is_not_held(directory):
   """The training has looked for leases just before this one was written."""
   tried = []
 
@@ -127,7 +127,7 @@ def test_a_checkpoint_that_was_removed_before_its_lease_was_seen_is_not_held(dir
   assert tried == [1.0, 2.0]
 
 
-def test_a_checkpoint_that_the_training_is_about_to_remove_is_not_taken(directory, monkeypatch):
+def test_checkpoint_about_to_be_removed_is_not_taken(directory, monkeypatch):
   """Between the look for leases and the removal, a reader comes who could read it."""
   remove, read = commit.remove, []
 
@@ -143,7 +143,7 @@ def test_a_checkpoint_that_the_training_is_about_to_remove_is_not_taken(director
   assert read == [2.0]
 
 
-def test_a_checkpoint_that_the_file_checkpoint_does_not_name_is_read_if_it_was_asked_for(directory):
+def test_requested_checkpoint_missing_in_state_file_is_read(directory):
   path = directory.path(1)
   with leases.lease(path):
     save(directory, 2)

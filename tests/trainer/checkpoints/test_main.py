@@ -189,7 +189,7 @@ def test_weights_that_a_keras_model_of_the_same_layers_loads(tmp_path):
     np.testing.assert_array_equal(variable.numpy(), estimator.get_variable_value(name))
 
 
-def test_weights_of_a_model_whose_structure_only_its_function_tells(tmp_path):
+def test_weights_export_takes_the_structure_from_model_flag(tmp_path):
   model_fn = keras_model.model_fn_from_keras(
     build_model, loss="mse", optimizer="adam", metrics=["mae"]
   )
@@ -206,7 +206,7 @@ def test_weights_of_a_model_whose_structure_only_its_function_tells(tmp_path):
   assert sorted(path.name for path in tmp_path.iterdir()) == ["a.weights.h5", "model"]
 
 
-def test_weights_go_out_and_into_another_model_by_a_safetensors_file(tmp_path):
+def test_weights_pass_to_another_model_by_safetensors_file(tmp_path):
   estimator = programs.estimator(tmp_path / "model", plain).train(programs.train_input, steps=5)
   output = str(tmp_path / "plain.safetensors")
   said = main.export_weights(

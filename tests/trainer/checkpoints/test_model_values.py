@@ -61,9 +61,7 @@ def test_every_method_has_the_values_of_a_warm_start(pretrained, tmp_path, devic
   )
 
 
-def test_training_begins_with_a_warm_start_and_goes_on_from_its_own_checkpoint(
-  pretrained, tmp_path
-):
+def test_warm_start_comes_first_and_own_checkpoint_afterwards(pretrained, tmp_path):
   other = programs.estimator(pretrained)
   estimator = warm(tmp_path, pretrained)
   # Which leaves the variables with the same values, and no optimizer.
@@ -79,7 +77,7 @@ def test_training_begins_with_a_warm_start_and_goes_on_from_its_own_checkpoint(
   np.testing.assert_array_equal(again.variables["w"].numpy(), own)
 
 
-def test_a_warm_start_that_is_not_there_is_said_before_anything_is_written(tmp_path):
+def test_missing_warm_start_is_reported_before_any_write(tmp_path):
   estimator = warm(tmp_path / "run", str(tmp_path / "nowhere"))
   for call in (
     estimator.evaluate,

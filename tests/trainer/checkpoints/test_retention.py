@@ -76,7 +76,7 @@ def test_a_lease_holds_until_it_is_given_back(directory):
   assert save(directory, 4) == [4]
 
 
-def test_the_lease_of_a_process_elsewhere_that_was_killed_runs_out(tmp_path):
+def test_lease_of_a_killed_remote_process_expires(tmp_path):
   now = [0.0]
   directory = checkpoint.CheckpointDirectory(
     str(tmp_path), retention.Retention(newest=1), clock=lambda: now[0]
@@ -164,9 +164,7 @@ class Counted:
 
 @pytest.mark.parametrize("newest", [3, 40])
 @pytest.mark.parametrize("where", ["ram", "disk"])
-def test_a_save_lists_the_folder_once_however_many_checkpoints_there_are(
-  where, newest, tmp_path, monkeypatch
-):
+def test_save_lists_the_folder_once_for_any_checkpoint_count(where, newest, tmp_path, monkeypatch):
   """All but 3 of 50 are removed at once, and one at a time beside 39 others."""
   folder = f"ram://many{newest}" if where == "ram" else str(tmp_path)
   save(checkpoint.CheckpointDirectory(folder, retention.Retention(newest=0)), *range(50))

@@ -166,7 +166,7 @@ def test_a_mode_without_a_saver_has_the_values_of_the_training(tmp_path):
     np.testing.assert_allclose(y, averaged, atol=1e-5)
 
 
-def test_a_training_goes_on_from_its_own_values_after_an_evaluation_of_averages(tmp_path):
+def test_evaluation_of_averages_leaves_training_values(tmp_path):
   model_fn = with_scaffold(restores_averages, modes=("eval",))
   evaluated = programs.estimator(tmp_path / "evaluated", model_fn).train(
     programs.train_input, max_steps=2
@@ -317,7 +317,7 @@ def test_what_cannot_be_honoured_is_named_before_a_training(make, error, message
   assert not (tmp_path / "model").exists()
 
 
-def test_what_begins_a_session_does_not_matter_where_there_is_a_checkpoint(tmp_path):
+def test_init_fn_is_ignored_and_local_init_op_refused(tmp_path):
   model_fn = with_scaffold(
     lambda average: Scaffold(init_fn=lambda scaffold, session: None), modes=("eval",)
   )
@@ -330,7 +330,7 @@ def test_what_begins_a_session_does_not_matter_where_there_is_a_checkpoint(tmp_p
     programs.estimator(tmp_path, model_fn).predict(programs.examples(8))
 
 
-def test_a_variable_that_is_not_the_models_own_is_no_part_of_a_saver(tmp_path):
+def test_saver_with_a_variable_outside_the_model_is_refused(tmp_path):
   outside = tf.Variable(1.0, name="outside")
   model_fn = with_scaffold(lambda average: Scaffold(saver=Saver({"x": outside})))
   with pytest.raises(

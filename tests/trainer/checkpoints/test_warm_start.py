@@ -63,7 +63,7 @@ def loaded(variables):
   return [name for name, variable in variables.items() if np.any(variable.numpy())]
 
 
-def test_all_of_the_model_is_taken_statistics_too_and_neither_step_nor_slots(tmp_path, caplog):
+def test_warm_start_takes_all_of_the_model_but_step_and_slots(tmp_path, caplog):
   caplog.set_level("INFO", logger="absl")
   path = save(tmp_path, training())
   variables = training()
@@ -149,7 +149,7 @@ def test_what_is_not_there_is_an_error_that_names_it(tmp_path):
   assert loaded(variables) == []
 
 
-def test_a_head_of_another_shape_is_an_error_unless_it_is_left_out(tmp_path):
+def test_head_of_another_shape_is_an_error_unless_left_out(tmp_path):
   path = save(tmp_path, make())
   variables = make(**{"head/kernel": [2, 10]})
   with pytest.raises(
@@ -166,7 +166,7 @@ def test_a_head_of_another_shape_is_an_error_unless_it_is_left_out(tmp_path):
   assert "head/kernel" not in loaded(variables)
 
 
-def test_numbers_of_another_precision_fit_and_those_of_another_kind_do_not(tmp_path):
+def test_another_float_precision_fits_and_integers_do_not(tmp_path):
   directory = checkpoint.CheckpointDirectory(str(tmp_path))
   path = directory.save(1, {"a": tf.constant([1.5, 2.0], tf.bfloat16), "b": tf.constant([1, 2])})
   directory.wait()
@@ -387,7 +387,7 @@ def test_from_the_training_of_another_estimator(tmp_path, device):
   assert second.variables["global_step"].numpy() == 0
 
 
-def test_variables_of_an_optimizer_of_keras_2_are_not_the_models_own():
+def test_keras_2_optimizer_variables_are_not_the_models_own():
   own = {"dense/kernel", "dense/bias", "rnn/decay", "rnn/kernel"}
   of_optimizers = {
     "training/Adam/decay",

@@ -29,7 +29,7 @@ def test_a_number_with_three_digits(value, text):
   assert formatting.three_digits(value) == text
 
 
-def test_fields_are_left_out_from_the_highest_rank_on_until_the_line_fits():
+def test_fields_of_the_highest_rank_go_first_until_line_fits():
   fields = formatting.Fields([(0, "step 1"), (1, "loss 2"), (2, "lr 3"), (0, "ETA 4")])
   assert str(fields) == "step 1  loss 2  lr 3  ETA 4"
   assert [fields.fit(width) for width in (27, 26, 20, 1)] == [

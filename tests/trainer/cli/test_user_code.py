@@ -16,7 +16,7 @@ def test_what_others_wrote_is_not_the_users(module):
   assert not user_code.is_users(module.__file__)
 
 
-def test_a_program_is_the_users_also_beside_octet_and_by_a_relative_path(tmp_path):
+def test_program_beside_octet_or_relative_is_user_code(tmp_path):
   assert user_code.is_users(str(tmp_path / "train.py"))
   assert user_code.is_users(os.path.dirname(trainer.__file__) + "_of_mine/train.py")
   assert user_code.is_users("train.py")
@@ -25,5 +25,5 @@ def test_a_program_is_the_users_also_beside_octet_and_by_a_relative_path(tmp_pat
 @pytest.mark.parametrize(
   "folder", ["/home/me/.local/lib/python3.11/site-packages", "/usr/lib/python3/dist-packages"]
 )
-def test_packages_of_the_user_and_of_the_system_are_installed_too(folder):
+def test_user_and_system_packages_are_not_user_code(folder):
   assert not user_code.is_users(f"{folder}/tensorflow/python/framework/ops.py")

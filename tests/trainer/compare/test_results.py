@@ -18,7 +18,7 @@ def test_rows_come_back_as_they_were(tmp_path):
   assert results.read(path) == rows
 
 
-def test_a_line_that_was_cut_off_is_ignored_and_then_written_over(tmp_path):
+def test_cut_off_line_is_ignored_and_then_overwritten(tmp_path):
   path = tmp_path / "results.jsonl"
   first, second = fake_rows.row(), fake_rows.row(device="gpu")
   results.append(str(path), first)

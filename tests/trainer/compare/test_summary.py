@@ -39,7 +39,7 @@ def test_costs_are_hours_times_the_price():
   assert summary.Summary([GPU]).cost(GPU, "epoch") is None
 
 
-def test_the_fastest_and_the_cheapest_are_measured_and_no_rehearsal():
+def test_fastest_and_cheapest_are_measured_not_rehearsed():
   (choice,) = ALL.choices()
   assert choice.fastest == TPU
   assert choice.cheapest == {"USD": GPU, "EUR": CPU}
@@ -61,7 +61,7 @@ def test_speedups_are_over_the_cpu():
   }
 
 
-def test_a_speedup_is_over_the_cpu_of_the_same_machine_where_it_was_measured():
+def test_speedup_is_over_the_cpu_of_the_same_machine():
   own = fake_rows.row(0.5, machine=fake_rows.BOX)
   rows = summary.Summary([CPU, own, GPU]).speedups()
   assert [(each.row, each.over, each.low) for each in rows] == [(GPU, own, 2.0)]

@@ -16,7 +16,7 @@ ONE = 'compare.workloads = [@Workload()]\nWorkload.name = "n"\nWorkload.gin_file
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_the_experiments_of_shipped_workloads_take_their_bindings(path):
+def test_shipped_workloads_bindings_fit_their_experiments(path):
   cases = workloads.load([str(path)])
   for load in {case.workload.name: case.workload for case in cases}.values():
     config.load([load.gin_file], [*load.bindings, "run.train_batch_size = 8"])
@@ -85,7 +85,7 @@ def test_what_is_wrong_is_told(binding, message):
     workloads.load([], [ONE, binding])
 
 
-def test_the_process_that_starts_the_others_does_not_import_tensorflow():
+def test_launching_process_does_not_import_tensorflow():
   code = (
     "import sys; from trainer.compare import workloads, runner, estimates, report; "
     "workloads.load(['gin_configs/compare/articles.gin']); print('tensorflow' in sys.modules)"

@@ -174,7 +174,7 @@ def test_a_folder_with_the_name_of_a_package_of_octet_is_named(folder):
     config.load([], ["import models.mine"], root=None)
 
 
-def test_a_file_for_an_installed_octet_finds_the_modules_of_a_clone():
+def test_file_for_installed_octet_finds_modules_of_a_clone():
   text = "import octet_trainer.models.digits_mlp\nx/digits_mlp.model_fn.dropout = 0.5"
   config.load([], [text], root=None)
   assert "octet_trainer" not in sys.modules

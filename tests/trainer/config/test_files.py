@@ -66,7 +66,7 @@ def test_a_file_is_found_where_the_packages_are_installed(folder, monkeypatch):
   assert bindings(files.read("gin_configs/a.gin")) == {("", "X", ""): "here"}
 
 
-def test_a_missing_file_is_told_with_the_places_searched_and_near_names(folder, monkeypatch):
+def test_missing_file_error_lists_searched_places_and_near_names(folder, monkeypatch):
   (folder / "gin_configs").mkdir()
   (folder / "gin_configs" / "digits.gin").write_text("")
   monkeypatch.setattr(files, "SHIPPED", folder)

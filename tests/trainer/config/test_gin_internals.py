@@ -101,7 +101,7 @@ def test_another_prefix_finds_what_it_stands_for(register):
   assert gin_internals.find("very.old.thing") is None
 
 
-def test_a_prefix_stands_for_nothing_where_the_name_itself_is_registered(register):
+def test_prefix_rename_yields_to_a_registered_name(register):
   register("new.home.thing")
   register("old.thing")
   gin_internals.rename("old.", "new.home.")
@@ -169,7 +169,7 @@ def test_each_binding_has_its_scope_and_a_macro_is_a_scope(register):
   assert gin_internals.is_macro(found["a/b", "one.sized", "size"])
 
 
-def test_what_took_effect_has_defaults_and_nothing_that_a_caller_passed(register):
+def test_operative_bindings_hold_nothing_a_caller_passed(register):
   sized = register("one.sized")
   sized(size=5)
   assert gin_internals.operative_bindings() == {("", "one.sized"): {}}

@@ -151,7 +151,7 @@ def test_a_published_config_works_as_it_is(program):
     ),
   ],
 )
-def test_a_misspelt_parameter_is_told_at_once_even_where_keras_takes_any_keyword(binding, message):
+def test_misspelt_parameter_is_reported_despite_keras_kwargs(binding, message):
   with pytest.raises(errors.SettingError, match=message):
     config.load([], [binding], root=None)
 

@@ -21,7 +21,7 @@ START = f"import {configurables.__name__}\nstart.model_fn = @line.model_fn\n"
     ("RunConfig.save_summary_steps = 0", r"save_summary_steps is 0; expected an int greater than"),
   ],
 )
-def test_a_value_of_another_type_is_told_with_its_line_though_no_run_uses_it(text, said, tmp_path):
+def test_wrong_type_is_reported_with_its_line_though_unused(text, said, tmp_path):
   path = tmp_path / "a.gin"
   path.write_text(f"import input_pipelines.digits\n{text}\n")
   with pytest.raises(errors.SettingError, match=rf"a\.gin:2: .*{said}"):
@@ -43,7 +43,7 @@ def test_later_files_and_bindings_win(tmp_path):
   assert configurables.start() == {"input": None, "model": (8, None, 4), "steps": 3, "params": 2}
 
 
-def test_the_configuration_is_locked_and_loading_again_replaces_it():
+def test_configuration_is_locked_and_loading_replaces_it():
   config.load([], [f"{START}start.steps = 1"], root=configurables.ROOT)
   with pytest.raises(RuntimeError, match="locked"):
     gin.bind_parameter("start.steps", 2)

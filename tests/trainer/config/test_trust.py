@@ -321,7 +321,7 @@ def test_no_file_gives_keras_what_makes_an_object(step, folder):
   assert {path.name for path in folder.iterdir()} <= before
 
 
-def test_what_a_call_returns_is_checked_unless_ones_own_code_made_it(folder):
+def test_result_of_a_call_is_checked_unless_from_own_code(folder):
   value = hostile.DESCRIPTIONS["a function"]
   (folder / "gives.py").write_text(f"def give():\n  return [{value}]\n")
   assert run(DYNAMIC + "import gives\nX = @gives.give()") == [eval(value)]

@@ -75,13 +75,13 @@ def test_dead_bindings(text, expected, call):
   assert dead(text, call) == expected
 
 
-def test_what_functions_call_inside_is_known_once_they_were_called():
+def test_functions_called_inside_are_known_after_a_call():
   assert dead("line.layer.units = 4") == ["line.layer.units = 4"]
   configurables.start()
   assert config.dead_bindings(ROOTS) == []
 
 
-def test_a_binding_that_every_caller_overrides_is_dead_but_not_for_a_root():
+def test_always_overridden_binding_is_dead_except_for_a_root():
   text = "points.input_fn.params = {}\nstart.steps = 3\nstart.params = 4"
   config.load([], [START + text], root=configurables.ROOT)
   configurables.start(steps=5, params=6)

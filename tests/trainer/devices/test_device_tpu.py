@@ -30,7 +30,7 @@ def test_auto_says_why_it_leaves_a_tpu(signs):
   assert "4 TPU chips on the PCI bus, but libtpu is not installed: pip install '.[tpu]'" in reason
 
 
-def test_auto_asks_for_no_packages_where_there_is_no_sign_of_a_tpu(signs):
+def test_auto_queries_no_packages_without_a_sign_of_a_tpu(signs):
   signs("", "never seen")
   kind, reason = device.choose()
   assert kind != "tpu"

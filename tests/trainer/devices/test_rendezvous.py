@@ -119,7 +119,7 @@ def of_all(links, value_of):
   return [call.exception() or call.result() for call in calls]
 
 
-def test_workers_exchange_values_in_their_order_one_exchange_after_the_other():
+def test_workers_exchange_values_in_worker_order_repeatedly():
   with linked(3) as links:
     for scale in (1, 10, 0.1):
       assert (
@@ -164,7 +164,7 @@ def test_a_worker_without_a_chief_does_not_wait_for_ever():
 GIN = "run.train_steps = 5\nrun.train_batch_size = {}\n"
 
 
-def test_other_gin_files_are_refused_on_all_workers_with_the_line_that_differs():
+def test_differing_gin_files_are_refused_with_differing_line():
   facts = {number: {"gin": GIN.format(64 if number == 2 else 32)} for number in range(3)}
   for error in gather_all(clusters(3), facts):
     assert isinstance(error, errors.SettingError)
@@ -187,7 +187,7 @@ def test_other_versions_are_refused():
   ("source", "expected"),
   [("TF_CONFIG", errors.SettingError), ("--cluster=kubernetes", errors.WorkerLostError)],
 )
-def test_other_workers_are_a_mistake_of_tf_config_and_old_news_of_an_orchestrator(source, expected):
+def test_differing_worker_lists_raise_the_error_of_their_source(source, expected):
   first, second = (dataclasses.replace(each, source=source) for each in clusters(2))
   jobs = (("worker", (first.addresses[0], "elsewhere:1")),)
   for error in gather_all([first, dataclasses.replace(second, jobs=jobs)]):
@@ -207,7 +207,7 @@ def call(worker):
       return connection
 
 
-def test_strangers_and_a_second_process_for_a_worker_do_not_disturb():
+def test_strangers_and_returning_workers_do_not_disturb():
   """A probe that says nothing, another protocol; a worker that has ended, and comes again."""
   workers = clusters(3)
   with concurrent.futures.ThreadPoolExecutor(3) as pool:
@@ -223,7 +223,7 @@ def test_strangers_and_a_second_process_for_a_worker_do_not_disturb():
     each.leave()
 
 
-def test_the_first_process_of_a_worker_counts_for_as_long_as_it_is_there():
+def test_first_process_of_a_worker_counts_while_it_is_there():
   workers = clusters(3)
   with concurrent.futures.ThreadPoolExecutor(1) as pool:
     chief = pool.submit(rendezvous.gather, workers[0], {}, 3.0)

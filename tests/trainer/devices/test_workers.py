@@ -93,7 +93,7 @@ def test_hosts_of_xla_devices_train_evaluate_and_predict_as_one(tmp_path, hosts)
 
 @pytest.mark.long
 @pytest.mark.skipif(len(DEVICES) < 2, reason="jax is not installed")
-def test_hosts_of_xla_devices_go_back_together_from_what_is_not_finite(tmp_path, caplog):
+def test_xla_hosts_roll_back_together_from_non_finite_values(tmp_path, caplog):
   found = results(start(2, tmp_path, 10, two_workers.NAN, "xla:4"))
   with caplog.at_level("WARNING", logger="absl"):
     check(found, tmp_path, "xla:8", 1e-6, variant=two_workers.NAN)
@@ -103,7 +103,7 @@ def test_hosts_of_xla_devices_go_back_together_from_what_is_not_finite(tmp_path,
 @pytest.mark.long
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("victim", [0, 1])
-def test_a_lost_worker_ends_the_other_and_both_go_on_from_the_checkpoint(tmp_path, device, victim):
+def test_lost_worker_ends_the_other_and_both_resume(tmp_path, device, victim):
   processes = start(2, tmp_path, 10**6, two_workers.SLOW, device)
   for line in processes[0].stdout:
     if line == "step 7\n":

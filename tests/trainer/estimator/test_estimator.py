@@ -148,7 +148,7 @@ def test_predictions_come_with_their_examples(trained):
   ("is_known", "is_small", "least", "most"),
   [(True, True, 32, 40), (True, False, 16, 24), (False, True, 1, 8)],
 )
-def test_several_batches_are_predicted_at_once_if_it_is_known_that_they_come(
+def test_batches_are_predicted_in_groups_if_count_is_known(
   model_dir, is_known, is_small, least, most, monkeypatch
 ):
   """The next is made ready while one is predicted."""
@@ -246,7 +246,7 @@ def test_predictions_that_are_one_tensor(model_dir):
     estimator.predict(programs.examples(5), predict_keys=["y"])
 
 
-def test_generators_may_be_open_at_once_and_of_different_checkpoints(trained):
+def test_open_generators_may_predict_different_checkpoints(trained):
   def predict(step, count):
     return trained.predict(
       programs.examples(count),
@@ -268,7 +268,7 @@ def test_generators_may_be_open_at_once_and_of_different_checkpoints(trained):
     np.testing.assert_allclose(values, line_of(trained, 37, step), atol=1e-6)
 
 
-def test_a_generator_keeps_to_its_checkpoint_while_training_goes_on(tmp_path):
+def test_generator_keeps_its_checkpoint_during_training(tmp_path):
   estimator = programs.estimator(tmp_path).train(programs.train_input, steps=2)
   generator = estimator.predict(programs.examples(20))
   first = [next(generator)["y"]]
@@ -304,7 +304,7 @@ def test_a_generator_that_is_dropped_half_way_does_no_harm(one_core):
 
 
 @pytest.mark.long
-def test_many_evaluations_and_predictions_build_nothing_and_keep_nothing(model_dir):
+def test_repeated_evaluations_and_predictions_keep_no_objects(model_dir):
   """15 of each: no call of model_fn, no variable, and no Python object that stays."""
   estimator = programs.estimator(model_dir, batch_size=16)
 
@@ -354,7 +354,7 @@ def test_trace_makes_a_step_that_the_next_call_uses(tmp_path):
   assert (estimator.traces["train"], calls) == (1, [8, 8])
 
 
-def test_a_traced_input_serves_the_kind_and_the_place_that_it_was_made_for(tmp_path):
+def test_traced_input_serves_only_its_kind_and_position(tmp_path):
   calls = []
 
   def input_fn(params):
@@ -399,7 +399,7 @@ def test_a_training_after_a_dry_step_starts_from_the_beginning(tmp_path):
   np.testing.assert_array_equal(dry.variables["w"].numpy(), plain.variables["w"].numpy())
 
 
-def test_a_hook_may_not_use_other_values_while_the_training_goes_on(tmp_path):
+def test_hook_may_not_load_other_values_during_training(tmp_path):
   def hook(step, metrics, estimator):
     estimator.evaluate(programs.examples(8))
 
@@ -454,7 +454,7 @@ def test_params_that_cannot_be_copied_are_said(tmp_path):
     programs.estimator(tmp_path, params={"lock": threading.Lock()})
 
 
-def test_a_run_stays_in_its_folder_whatever_the_working_directory(tmp_path, monkeypatch):
+def test_run_stays_in_its_folder_for_any_working_directory(tmp_path, monkeypatch):
   (tmp_path / "elsewhere").mkdir()
   monkeypatch.chdir(tmp_path)
   estimator = programs.estimator("out/../run", save_checkpoints_steps=2)

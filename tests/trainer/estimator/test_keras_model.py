@@ -239,7 +239,7 @@ def test_layers_that_keras_has_numbered_on_get_their_values(tmp_path):
     np.testing.assert_array_equal(variable.numpy(), estimator.get_variable_value(name))
 
 
-def test_a_model_with_fewer_layers_is_not_taken_for_a_renumbered_one(tmp_path):
+def test_model_with_fewer_layers_is_not_a_renumbered_one(tmp_path):
   estimator = _estimator(keras_model.model_fn_from_keras(_functional, **SETTINGS), tmp_path)
   estimator.train(_train_input_fn, max_steps=1)
   _functional()

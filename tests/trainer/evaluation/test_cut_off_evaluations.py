@@ -115,7 +115,7 @@ def test_a_kill_right_after_the_checkpoint(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_a_kill_before_the_checkpoint_was_there_leaves_nothing_to_do(tmp_path):
+def test_kill_before_the_checkpoint_exists_leaves_no_evaluation(tmp_path):
   log = []
   run(tmp_path, spec(log), max_steps=10)
   pending.PendingEvaluations(str(tmp_path)).add(20, "")
@@ -163,7 +163,7 @@ def stopping():
 
 @pytest.mark.long
 @pytest.mark.parametrize("kill", [1, 2, 3])
-def test_early_stopping_and_the_exports_are_those_of_an_undisturbed_run(kill, tmp_path):
+def test_killed_run_stops_and_exports_like_an_undisturbed_run(kill, tmp_path):
   def wanted():
     return [exporters.BestExporter(), exporters.FinalExporter()]
 
@@ -259,7 +259,7 @@ def test_what_is_pending_where_the_training_is_complete(tmp_path):
   assert pending_in(tmp_path) == []
 
 
-def test_a_damaged_checkpoint_with_a_pending_evaluation_is_passed_over(tmp_path, caplog):
+def test_pending_evaluation_of_damaged_checkpoint_is_skipped(tmp_path, caplog):
   log = []
   with pytest.raises(Killed):
     run(tmp_path, spec(log, kill=2))
@@ -279,7 +279,7 @@ def test_an_evaluation_that_there_is_none_of_any_more_is_named(tmp_path, caplog)
   assert pending_in(tmp_path) == []
 
 
-def test_what_is_saved_because_the_training_must_end_needs_no_evaluation(tmp_path, monkeypatch):
+def test_checkpoint_saved_for_preemption_needs_no_evaluation(tmp_path, monkeypatch):
   """An undisturbed training would have no such checkpoint."""
   log = []
 
@@ -377,7 +377,7 @@ def test_two_exporters_of_one_folder_are_refused(specs, message, tmp_path):
   assert not (tmp_path / "run").exists()
 
 
-def test_several_evaluations_may_each_have_an_exporter_of_its_folder(tmp_path):
+def test_eval_specs_may_export_to_different_folders(tmp_path):
   run(tmp_path, *names_twice(("a", "x"), ("b", "y")), max_steps=10)
   assert sorted(path.name for path in (tmp_path / "export").iterdir()) == ["x", "y"]
 

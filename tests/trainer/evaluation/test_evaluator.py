@@ -213,7 +213,7 @@ def unwritten(cause):
   return add
 
 
-def test_a_folder_that_may_only_be_read_is_evaluated_all_the_same(trained, monkeypatch, caplog):
+def test_read_only_folder_is_evaluated_without_a_record(trained, monkeypatch, caplog):
   read_only = OSError(errno.EROFS, "Read-only file system")
   monkeypatch.setattr(evaluations_file, "add", unwritten(read_only))
   assert trained.evaluate(programs.examples(11))["loss"] > 0

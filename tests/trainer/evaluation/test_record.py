@@ -107,7 +107,7 @@ def test_points_of_later_steps_are_shown_as_before(tmp_path):
   assert shown(tmp_path) == [(20, "loss", "0.2"), (30, "loss", "0.3"), (40, "loss", "0.4")]
 
 
-def test_points_of_a_training_that_was_cut_off_are_not_shown_again(tmp_path):
+def test_points_of_a_cut_off_training_are_not_shown_again(tmp_path):
   write(tmp_path, {"loss": 0.3}, step=30)
   go_back(tmp_path, 10)
   evaluations_file.add(str(tmp_path), "small", 20, {"loss": 0.2})  # and killed
@@ -115,7 +115,7 @@ def test_points_of_a_training_that_was_cut_off_are_not_shown_again(tmp_path):
   assert shown(tmp_path) == [(20, "loss", "0.2")]
 
 
-def test_an_evaluation_that_is_done_again_with_other_values_is_shown_once(tmp_path):
+def test_repeated_evaluation_with_other_values_is_shown_once(tmp_path):
   evaluations_file.add(str(tmp_path), "small", 20, {"loss": 0.1})
   summaries.Writer(str(tmp_path / "eval_small")).scalars(20, {"loss": 0.1})  # and killed
   write(tmp_path, {"loss": 0.2})

@@ -52,7 +52,7 @@ class Exporter:
     self.log.append("exporter")
 
 
-def test_the_process_that_checks_exports_starts_before_the_training(tmp_path, monkeypatch):
+def test_export_checking_process_starts_before_training(tmp_path, monkeypatch):
   log = []
   hooks = [lambda *_: log.append("training")]
   monkeypatch.setattr(verification, "prepare", lambda: log.append("prepared"))
@@ -90,7 +90,7 @@ def test_several_evaluations_of_different_names(tmp_path):
   assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"eval_a", "eval_b"}
 
 
-def test_not_more_often_than_every_so_many_seconds_but_always_at_the_end(tmp_path):
+def test_throttle_secs_limits_evaluations_but_not_the_last(tmp_path):
   log = []
   train_and_evaluate(
     programs.estimator(tmp_path, save_checkpoints_steps=2),

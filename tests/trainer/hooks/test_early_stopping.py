@@ -104,7 +104,7 @@ def run(model_dir, hook, max_steps=100, train=programs.train_input):
   return estimator.latest_step()
 
 
-def test_a_training_ends_right_after_the_evaluation_and_stays_ended(tmp_path):
+def test_training_stops_after_an_evaluation_and_stays_stopped(tmp_path):
   # The loss falls by less than 1,000 between evaluations: none counts as better than the first.
   assert run(tmp_path, EarlyStopping(patience=3, min_delta=1000.0)) == 40
   assert run(tmp_path, EarlyStopping(patience=3, min_delta=1000.0)) == 40  # the same command again

@@ -26,7 +26,7 @@ def test_a_training_that_does_not_get_there_has_none(tmp_path):
   assert not (tmp_path / "plugins").exists()
 
 
-def test_a_training_goes_on_where_the_process_is_taking_another_profile(tmp_path, caplog):
+def test_training_continues_beside_another_profile(tmp_path, caplog):
   tf.profiler.experimental.start(str(tmp_path / "other"))
   try:
     estimator = programs.estimator(tmp_path / "model")

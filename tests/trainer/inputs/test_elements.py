@@ -102,7 +102,7 @@ def test_shapes_may_be_open_where_they_need_not_be_static():
     elements.check_shapes(dataset, 4, "train", static=False)
 
 
-def test_a_known_batch_must_be_the_batch_size_even_where_shapes_are_open():
+def test_known_batch_size_is_checked_even_if_shapes_are_open():
   def two_examples(params):
     return dataset_of(tf.zeros([8, 2]), batch=2)
 

@@ -30,7 +30,7 @@ def numbers(count, repeat=False):
   return input_fn
 
 
-def test_an_input_fn_gets_the_params_and_the_batch_size_of_a_core():
+def test_input_fn_gets_params_and_per_core_batch_size():
   seen = {}
 
   def input_fn(params):
@@ -52,7 +52,7 @@ def test_a_training_may_get_the_batch_of_its_host(kind, expected):
     assert element[1].shape == (PER_CORE,)  # cut for the cores
 
 
-def test_hosts_share_the_training_data_and_each_evaluates_all_of_it():
+def test_hosts_share_training_data_and_each_evaluates_all():
   def firsts(kind, host):
     dataset, _ = make(hosts=2, host=host).batches(kind, numbers(8, repeat=kind == "train"))
     return [int(labels[0]) for _, labels in dataset.take(2)]
@@ -82,7 +82,7 @@ def test_evaluation_reads_groups_with_the_tail_padded():
   assert element[1].numpy().tolist() == [[0, 1], [2, 0]]
 
 
-def test_an_export_takes_the_features_of_evaluation_rather_than_those_of_training():
+def test_export_prefers_features_of_evaluation_to_training():
   feed = make()
   assert feed.feature_dataset == (None, None)
   kinds = []

@@ -83,7 +83,7 @@ def test_shuffling_follows_the_run_seed():
   assert sorted(first) == list(range(50))
 
 
-def test_pipelines_that_know_of_no_context_take_turns_with_the_batches():
+def test_pipelines_without_context_take_turns_with_batches():
   def batches(pipeline):
     context = tf.distribute.InputContext(
       num_input_pipelines=2, input_pipeline_id=pipeline, num_replicas_in_sync=2
@@ -222,7 +222,7 @@ def test_labels_of_the_wrong_shape_name_what_was_given(tmp_path):
     programs.estimator(tmp_path, programs.line).train(input_fn, steps=1)
 
 
-def test_batches_that_are_larger_than_the_batch_size_are_one_sentence(tmp_path):
+def test_too_large_batch_is_reported_in_one_sentence(tmp_path):
   """Their size is not in the shape: it shows when they come."""
 
   def input_fn(params):

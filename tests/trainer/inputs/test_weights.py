@@ -127,7 +127,7 @@ def test_a_weight_that_is_none_is_found_when_it_is_read(weight):
     (lambda: dataset_of({"a": LABELS}), {"class_weight": {1: 2.0}}, "gives none, or several"),
   ],
 )
-def test_weights_that_cannot_fit_are_named_before_anything_is_read(make, config, message):
+def test_weights_that_cannot_fit_are_named_before_any_read(make, config, message):
   with pytest.raises(errors.SettingError, match=message):
     fed(make(), **config)
 

@@ -43,7 +43,7 @@ def test_seeds_of_generators_and_of_operations():
   assert keras_internals.draw_seed(keras.random.SeedGenerator(5)).dtype == tf.int32
 
 
-def test_the_averages_of_adam_are_of_the_gradient_and_of_its_square():
+def test_adam_averages_are_of_the_gradient_and_its_square():
   variable = keras.Variable([1.0])
   optimizer = keras.optimizers.Adam(beta_1=0.5, beta_2=0.75)
   optimizer.apply_gradients([(tf.constant([2.0]), variable)])
@@ -73,7 +73,7 @@ def test_a_model_gets_a_loss_and_tells_its_metrics():
   assert {name: float(metric.result()) for name, metric in metrics.items()} == {"mae": 1.0}
 
 
-def test_a_scope_of_keras_opens_the_scope_of_tensorflow_that_it_is_told():
+def test_keras_scope_opens_the_given_tensorflow_scope():
   with tf.Graph().as_default(), tf.name_scope("outer"):
     scope = keras.name_scope("inner")
     keras_internals.set_scope_of_tensorflow(scope, "other/")

@@ -55,7 +55,7 @@ def test_a_replacement_asks_its_context(library):
   assert (counter.count.__name__, counter.count.__doc__) == ("count", "Counts.")
 
 
-def test_keras_finds_the_arguments_of_an_operation_whose_init_is_replaced(tmp_path):
+def test_keras_finds_arguments_of_operations_with_patched_init(tmp_path):
   programs.estimator(tmp_path).train(programs.train_input, steps=1)
   assert keras.ops.cond(True, lambda: 1, lambda: 2) == 1  # which makes an Operation
 
@@ -80,7 +80,7 @@ def test_it_is_installed_once_by_whichever_thread_is_first(library):
     assert counter().count(3) == 6
 
 
-def test_a_function_carries_the_context_to_the_threads_that_call_it_at_the_same_time():
+def test_kept_context_reaches_threads_that_call_concurrently():
   both, seen = threading.Barrier(2), []
 
   def look():
@@ -98,7 +98,7 @@ def test_a_function_carries_the_context_to_the_threads_that_call_it_at_the_same_
   assert _factor.get() is None
 
 
-def test_traces_that_overlap_in_two_threads_leave_keras_as_it_was(tmp_path):
+def test_overlapping_traces_of_threads_leave_keras_unchanged(tmp_path):
   """The first that begins is the first that ends, and would put back what the second one needs."""
   first_began, second_began, first_ended = (threading.Event() for _ in range(3))
   results, seen = {}, []
@@ -199,7 +199,7 @@ print([i for i, (a, b) in enumerate(zip(before, after)) if not np.array_equal(a,
 
 
 @pytest.mark.long
-def test_outside_of_a_trace_all_numbers_are_those_of_keras_and_tensorflow_to_the_bit(tmp_path):
+def test_outside_traces_keras_and_tensorflow_keep_their_bits(tmp_path):
   command = [sys.executable, "-c", OUTSIDE, str(tmp_path)]
   done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
   assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr[-3000:]

@@ -131,7 +131,7 @@ def test_numbers_grow_whatever_the_clock_says():
   assert files.next_number([5000], lambda: 1000.9) == 5001
 
 
-def test_a_file_of_this_process_sorts_after_those_of_earlier_ones(tmp_path):
+def test_file_of_this_process_sorts_after_earlier_ones(tmp_path):
   folder, made = str(tmp_path), []
   (tmp_path / "metrics-by-hand.jsonl").touch()
   for time in (1700000000.0, 1600000000.0, 1800000000.0, 1700000000.0):

@@ -44,7 +44,7 @@ def test_pauses_double_have_a_random_part_and_end_at_the_longest(clock):
   assert len({pause / each for pause, each in zip(clock.pauses, whole, strict=False)}) > 1
 
 
-def test_what_fails_for_long_names_the_operation_the_path_the_tries_and_the_time(clock):
+def test_final_failure_names_operation_path_tries_and_time(clock):
   with pytest.raises(errors.StorageError) as raised:
     storage.retry("write the checkpoint", "gs://a/b", failing(10**6))
   tries = len(clock.pauses) + 1
@@ -73,7 +73,7 @@ def test_what_fails_for_long_names_the_operation_the_path_the_tries_and_the_time
     ("gs://a/b", tf.errors.NotFoundError(None, None, "no")),
   ],
 )
-def test_a_disk_s_errors_and_those_that_do_not_pass_are_not_tried_again(clock, path, error):
+def test_disk_errors_and_permanent_errors_are_not_retried(clock, path, error):
   with pytest.raises(type(error)):
     storage.retry("read", path, failing(1, error))
   assert clock.pauses == []
@@ -129,7 +129,7 @@ def test_checkpoints_are_found_when_a_listing_is_behind(monkeypatch):
     assert directory.CheckpointDirectory(folder).steps() == [2, 3]
 
 
-def test_a_state_that_tensorflow_could_not_read_is_asked_for_again(monkeypatch):
+def test_state_that_tensorflow_failed_to_read_is_read_again(monkeypatch):
   folder = "ram://another_program"
   writer = directory.CheckpointDirectory(folder)
   writer.save(1, {"x": tf.constant(1.0)})

@@ -40,7 +40,7 @@ def test_what_no_resample_defines_has_no_interval():
   assert (low[1], high[1]) == (1, 1)
 
 
-def test_a_reflected_interval_lies_on_the_other_side_and_not_below_0():
+def test_reflected_interval_is_mirrored_and_not_below_0():
   distance = lambda sums: {"far": np.abs(sums[:, 0] / sums[:, 1])}
   values = np.random.default_rng(1).normal(0, 1, size=100)
   plain = bootstrap.estimates(rows(values), distance, 500, 0.95, 1)["far"]

@@ -86,7 +86,7 @@ def test_predictions_that_are_nan_count_as_wrong_and_are_told():
   assert "taken for nothing" in found["sentence"]
 
 
-def test_of_ten_thousand_classes_the_worst_are_shown_and_the_rest_is_told():
+def test_worst_of_10000_classes_are_shown_and_others_noted():
   arrays = observed.classes(20_000, classes=10_000)
   found = describe(arrays, classes=10_000, resamples=5)
   assert len(found["classes"]) == 100
@@ -104,7 +104,7 @@ def test_of_ten_thousand_classes_the_worst_are_shown_and_the_rest_is_told():
   assert shown <= np.sort(f1)[200]
 
 
-def test_without_probabilities_there_is_no_calibration_and_a_note():
+def test_missing_probabilities_give_a_note_and_no_calibration():
   arrays = observed.classes(50)
   arrays["confidence"] = arrays["of_label"] = np.full(50, np.nan)
   found = describe(arrays)

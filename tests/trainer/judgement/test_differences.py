@@ -31,7 +31,7 @@ def swapped(first, second, seed):
   ]
 
 
-def test_two_models_whose_predictions_are_swapped_at_random_differ_by_noise(tmp_path):
+def test_randomly_swapped_predictions_differ_by_noise(tmp_path):
   first, second = observed.classes(300, right=0.87), observed.classes(300, right=0.8, seed=2)
   called = [
     not compare(tmp_path, [one], [other], resamples=200).differences["accuracy"].is_noise
@@ -40,7 +40,7 @@ def test_two_models_whose_predictions_are_swapped_at_random_differ_by_noise(tmp_
   assert sum(called) <= 11  # of 100, where 5 are expected
 
 
-def test_87_against_80_percent_of_10000_examples_is_more_than_noise(tmp_path):
+def test_87_against_80_percent_of_10000_is_more_than_noise(tmp_path):
   first = observed.classes(10_000, right=0.87)
   second = observed.classes(10_000, right=0.8, seed=2)
   found = compare(tmp_path, [first], [second], resamples=200)

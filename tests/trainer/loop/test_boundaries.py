@@ -130,7 +130,7 @@ def test_each_call_reads_its_input_from_the_beginning(tmp_path):
     assert estimator.latest_step() == 5 * count
 
 
-def test_a_run_that_starts_again_goes_on_at_its_place_in_the_data(tmp_path):
+def test_restarted_run_resumes_at_its_position_in_the_data(tmp_path):
   def run(name, *steps):
     for count in steps:
       estimator = programs.estimator(tmp_path / name)
@@ -140,9 +140,7 @@ def test_a_run_that_starts_again_goes_on_at_its_place_in_the_data(tmp_path):
   np.testing.assert_array_equal(run("once", 7), run("in parts", 3, 4))
 
 
-def test_each_call_reads_its_input_from_the_beginning_also_where_a_checkpoint_was_due_at_its_end(
-  tmp_path,
-):
+def test_each_call_reads_from_the_start_even_after_a_due_save(tmp_path):
   estimator = programs.estimator(tmp_path, save_checkpoints_steps=5)
   epoch = programs.batches(5)
   for count in (1, 2, 3):
@@ -170,7 +168,7 @@ def whole(tmp_path):
   return tmp_path / "whole"
 
 
-def test_a_checkpoint_that_appears_while_a_training_starts_is_not_half_of_it(whole, tmp_path):
+def test_checkpoint_that_appears_during_start_is_not_mixed_in(whole, tmp_path):
   """Weights, step and place in the data are those of the checkpoint that was the newest when it
   was asked for.
   """
@@ -190,9 +188,7 @@ def test_a_checkpoint_that_appears_while_a_training_starts_is_not_half_of_it(who
   assert estimator.get_variable_value("examples_seen") == expected["examples_seen"] == 6 * 8
 
 
-def test_a_checkpoint_that_appears_between_the_trace_and_the_training_is_gone_on_from(
-  whole, tmp_path
-):
+def test_checkpoint_that_appears_after_the_trace_is_resumed(whole, tmp_path):
   run = tmp_path / "run"
   copied_checkpoint(whole, run, 2)
   estimator = programs.estimator(run)
@@ -337,7 +333,7 @@ def test_hooks_get_the_loss_and_the_estimator(tmp_path):
   assert seen == [(1, pytest.approx(np.mean(y.astype(np.float64) ** 2), rel=1e-6), estimator)]
 
 
-def test_an_error_in_a_hook_is_passed_on_and_the_next_training_works(tmp_path):
+def test_hook_error_is_raised_and_the_next_training_works(tmp_path):
   def hook(step, metrics, estimator):
     raise ZeroDivisionError("mine")
 
@@ -371,7 +367,7 @@ def test_the_model_brings_hooks_along(tmp_path):
   assert log == [("train", "training"), ("eval", "evaluation"), ("infer", "prediction")]
 
 
-def test_the_hooks_of_a_mode_are_those_of_its_spec_whatever_was_traced_last(tmp_path):
+def test_hooks_of_a_mode_do_not_depend_on_the_last_trace(tmp_path):
   log = []
   estimator = programs.estimator(tmp_path, bringing_hooks(log))
   estimator.trace("train", programs.train_input)
@@ -498,9 +494,7 @@ def fails_to_write(step, monkeypatch, times):
 
 
 @pytest.mark.parametrize("every", [2, 100])
-def test_a_last_checkpoint_that_cannot_be_written_ends_the_training_with_an_error(
-  every, tmp_path, monkeypatch
-):
+def test_unwritable_last_checkpoint_ends_training_with_error(every, tmp_path, monkeypatch):
   fails_to_write(4, monkeypatch, times=2)
   estimator = programs.estimator(
     tmp_path, on_checkpoint_failure="warn", save_checkpoints_steps=every, **programs.fixed_loops(1)
@@ -550,7 +544,7 @@ def test_a_restart_finds_that_the_input_had_ended(tmp_path, caplog):
   assert run() == 10
 
 
-def test_an_explicit_call_trains_on_from_the_beginning_of_its_input(tmp_path):
+def test_explicit_call_trains_on_from_the_start_of_its_input(tmp_path):
   programs.estimator(tmp_path).train(programs.batches(5), ends_with_input=True)
   estimator = programs.estimator(tmp_path)
   assert "input_ended" not in estimator.get_variable_names()
@@ -560,7 +554,7 @@ def test_an_explicit_call_trains_on_from_the_beginning_of_its_input(tmp_path):
   assert again.latest_step() == 15
 
 
-def test_a_kill_after_the_last_step_and_before_its_end_was_recorded(tmp_path, caplog):
+def test_kill_between_last_step_and_its_record_adds_no_step(tmp_path, caplog):
   """The checkpoint of step 5 was due there, and does not know yet that no batch follows."""
   whole, cut = tmp_path / "whole", tmp_path / "cut"
   programs.estimator(whole).train(programs.train_input, max_steps=5)

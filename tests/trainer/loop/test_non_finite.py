@@ -98,9 +98,7 @@ def test_an_input_that_is_not_finite_is_named(tmp_path):
 
 
 @pytest.mark.long_on_several_cores
-def test_a_rollback_goes_on_from_the_last_good_checkpoint_with_the_examples_that_follow(
-  tmp_path, device
-):
+def test_rollback_resumes_at_good_checkpoint_with_next_data(tmp_path, device):
   runner = estimator(tmp_path / "rolled", device, on_non_finite="rollback")
   seen = []
   runner.train(with_bad_row(-1), max_steps=250, hooks=[lambda step, metrics, _: seen.append(step)])

@@ -180,7 +180,7 @@ def test_an_evaluation_in_a_training_is_left_as_it_is(number, tmp_path, caplog):
 
 
 @BOTH
-def test_what_is_saved_for_the_signal_is_told_to_listeners_and_not_evaluated(number, tmp_path):
+def test_checkpoint_on_signal_reaches_listeners_not_evaluation(number, tmp_path):
   told = []
 
   class Listener(tf.compat.v1.train.CheckpointSaverListener):
@@ -265,7 +265,7 @@ def test_while_the_step_is_built_there_is_nothing_to_save(tmp_path):
   assert not (tmp_path / "model").exists()
 
 
-def test_after_the_last_step_it_is_said_that_the_evaluation_is_left(tmp_path):
+def test_signal_after_last_step_reports_the_evaluation_left(tmp_path):
   estimator = programs.estimator(tmp_path).train(programs.train_input, max_steps=2)
   with left(signal.SIGINT, "in the last evaluation, after the training's last checkpoint"):
     trainer.train_and_evaluate(
@@ -284,7 +284,7 @@ def test_a_hooks_own_interrupt_is_its_own(tmp_path):
   assert str(raised.value) == ""
 
 
-def test_a_checkpoint_that_cannot_be_written_is_not_said_to_be_saved(tmp_path):
+def test_unwritten_checkpoint_is_not_reported_as_saved(tmp_path):
   def hook(step, metrics, estimator):
     if step == 3:
       (tmp_path / "model.ckpt-3.index").mkdir()  # where the file should go
@@ -298,7 +298,7 @@ def test_a_checkpoint_that_cannot_be_written_is_not_said_to_be_saved(tmp_path):
 # ------------------------------------------------------------------- the second
 
 
-def test_in_a_programs_own_process_the_second_ctrl_c_is_an_exception_at_once(tmp_path, monkeypatch):
+def test_second_ctrl_c_in_a_programs_process_raises_at_once(tmp_path, monkeypatch):
   monkeypatch.setattr(preemption, "_ONE_PRESS_SECONDS", 0)
   estimator = programs.estimator(tmp_path, **programs.fixed_loops(1))
   with left(signal.SIGINT, "a second time: the process ended at once"):
@@ -456,7 +456,7 @@ def test_what_several_workers_are_asked_for():
     preemption.leave(7 * sigterm.request + ctrl_c.request, 5, "out")
 
 
-def test_ctrl_c_is_left_to_a_program_that_has_a_handler_of_its_own(tmp_path):
+def test_ctrl_c_is_left_to_a_programs_own_handler(tmp_path):
   heard = []
   before = signal.signal(signal.SIGINT, lambda *arguments: heard.append(arguments[0]))
   try:

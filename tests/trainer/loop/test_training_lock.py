@@ -70,7 +70,7 @@ sys.stdin.read()
 """
 
 
-def test_the_lock_of_another_process_ends_with_it_however_it_ends(tmp_path):
+def test_lock_of_another_process_ends_when_it_is_killed(tmp_path):
   command = [sys.executable, "-c", HOLDER, file_of(tmp_path)]
   with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
     assert other.stdout.readline() == b"locked\n"
@@ -129,7 +129,7 @@ def test_force_takes_it_and_the_other_one_ends_at_its_next_save(tmp_path, caplog
   assert list(tmp_path.iterdir()) == []
 
 
-def test_the_end_of_one_that_lost_it_leaves_the_lock_of_the_other(tmp_path):
+def test_end_of_the_former_holder_leaves_the_new_lock(tmp_path):
   second = TrainingLock(str(tmp_path), force=True)
   first = TrainingLock(str(tmp_path))
   with first.hold():
@@ -247,7 +247,7 @@ def test_it_is_there_while_it_is_held(elsewhere):
   assert elsewhere.looks == 0
 
 
-def test_one_without_a_sign_of_life_is_waited_for_so_long_and_it_is_said(elsewhere, caplog):
+def test_silent_holder_is_waited_for_and_reported(elsewhere, caplog):
   elsewhere.write()
   with elsewhere.lock().hold():
     assert told(elsewhere.folder)["pid"] == os.getpid()
@@ -277,7 +277,7 @@ def test_one_that_ends_is_not_waited_for_any_longer(elsewhere):
     assert elsewhere.looks == 2
 
 
-def test_a_process_of_this_machine_that_is_gone_is_not_waited_for(elsewhere):
+def test_dead_process_of_this_machine_is_not_waited_for(elsewhere):
   elsewhere.write(boot=processes.boot_id(), pid=2**22 + 1)
   with elsewhere.lock().hold():
     assert elsewhere.looks == 0
@@ -307,7 +307,7 @@ def test_force_does_not_wait(elsewhere, caplog):
   assert not tf.io.gfile.exists(file_of(elsewhere.folder))
 
 
-def test_one_whose_folder_was_taken_ends_at_its_next_save_and_leaves_the_other_alone(elsewhere):
+def test_check_of_a_taken_lock_fails_and_keeps_the_new_lock(elsewhere):
   lock = elsewhere.lock()
   with lock.hold():
     elsewhere.write()
@@ -386,7 +386,7 @@ def test_a_network_that_is_down_for_a_while_is_a_warning(elsewhere, monkeypatch,
 # ------------------------------------------------------------------- trainings
 
 
-def test_a_second_training_in_a_folder_is_refused_and_evaluations_are_not(tmp_path):
+def test_second_training_is_refused_and_evaluations_are_not(tmp_path):
   other = programs.estimator(tmp_path)
   seen = []
 
@@ -410,7 +410,7 @@ def test_a_refused_training_reads_no_input(tmp_path):
     programs.estimator(tmp_path).train(lambda params: pytest.fail("called"), steps=1)
 
 
-def test_a_training_whose_folder_was_taken_ends_and_spoils_nothing(tmp_path):
+def test_training_whose_folder_was_taken_ends_without_a_write(tmp_path):
   def hook(step, metrics, estimator):
     if step == 2:
       programs.estimator(tmp_path, force=True).train(programs.train_input, steps=5)

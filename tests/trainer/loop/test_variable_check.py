@@ -90,7 +90,7 @@ def test_a_mask_of_infinities_is_no_fault_and_nan_in_it_is():
   assert check.faults() == {"mask": "NaN"}
 
 
-def test_a_variable_that_is_not_trained_may_become_infinite_and_may_begin_with_nan():
+def test_untrained_variable_may_become_inf_or_begin_with_nan():
   best, newest, mean = statistic(0.0), statistic(math.nan), statistic(0.0)
   check, _ = check_of(best=best, newest=newest, mean=mean)
   check.begin(0, None)
@@ -130,7 +130,7 @@ def result(step, steps, bad_step=-1):
   return outer_loop.LoopResult(step, steps, 1.0, loss, bad_step, 0.0, {}, False)
 
 
-def test_the_next_look_waits_for_400_times_the_duration_of_the_last_one():
+def test_next_check_waits_400_times_the_last_checks_duration():
   w = tf.Variable(1.0)
   check, clock = check_of(w=w)
   check.begin(0, None)
@@ -149,7 +149,7 @@ def test_the_next_look_waits_for_400_times_the_duration_of_the_last_one():
   assert found.value.variables == {"w": "NaN"}
 
 
-def test_after_a_rollback_the_good_step_is_the_one_it_went_back_to():
+def test_good_step_after_a_rollback_is_the_rollback_step():
   check, clock = check_of(w=tf.Variable(1.0))
   check.begin(0, None)
   check.after_loop(result(20, 20), saves=True)
@@ -275,7 +275,7 @@ def test_nan_of_the_very_step_that_is_saved(step, tmp_path):
   assert_checkpoints_are_finite(made)
 
 
-def test_no_checkpoint_is_written_of_what_no_loop_was_looked_at_for(tmp_path, monkeypatch):
+def test_no_checkpoint_is_written_of_an_unchecked_loop(tmp_path, monkeypatch):
   """Also where the data end, of which the loop before knows nothing."""
   monkeypatch.setattr(variable_check, "_PAUSE", 1e12)
   made = estimator(tmp_path, line(sgd), **programs.fixed_loops(4))
@@ -318,7 +318,7 @@ def test_a_second_rollback_tells_of_the_examples_that_were_read(tmp_path, caplog
   assert_checkpoints_are_finite(made)
 
 
-def test_a_rollback_where_the_data_have_ended_keeps_the_last_good_checkpoint(tmp_path, caplog):
+def test_rollback_at_end_of_data_keeps_last_good_checkpoint(tmp_path, caplog):
   made = estimator(tmp_path, line(sgd), on_non_finite="rollback", save_checkpoints_steps=0)
   made.train(with_nan_in_step(39, repeats=False), max_steps=100)
   assert made.latest_step() == 0
@@ -393,7 +393,7 @@ def test_rows_of_an_embedding(tmp_path):
     estimator(tmp_path, model_fn).train(programs.train_input, max_steps=30)
 
 
-def test_accumulated_gradients_that_are_nan_before_they_are_applied(tmp_path):
+def test_nan_in_accumulated_gradients_is_found_before_apply(tmp_path):
   made = estimator(tmp_path, line(sgd, accumulate_steps=12), save_checkpoints_steps=20)
   with pytest.raises(errors.NonFiniteError, match="variable accumulated/w became NaN at step 14,"):
     made.train(with_nan_in_step(14), max_steps=40)

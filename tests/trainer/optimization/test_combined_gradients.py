@@ -409,7 +409,7 @@ def test_optimizers_may_take_turns_under_a_condition(in_turn, tmp_path, device):
       np.testing.assert_allclose(value, descended(steps, 0.05), atol=2e-6)
 
 
-def test_gradients_that_are_computed_under_a_condition_are_an_error_on_several_cores(tmp_path):
+def test_gradients_inside_tf_cond_are_an_error_on_many_cores(tmp_path):
   def train_op(losses, variables, global_step):
     def step():
       x = tf.square(variables[0])

@@ -179,7 +179,7 @@ def test_a_loss_is_scaled_by_the_scale_of_the_moment(tmp_path):
 
 
 @pytest.mark.parametrize("name", CONDITIONAL)
-def test_optimizers_that_decide_in_the_step_are_refused_on_several_cores(name, tmp_path):
+def test_conditional_optimizers_are_refused_on_several_cores(name, tmp_path):
   def direct(loss):
     optimizer = CONDITIONAL[name]()
     return optimizer.apply_gradients(
@@ -191,7 +191,7 @@ def test_optimizers_that_decide_in_the_step_are_refused_on_several_cores(name, t
       trained(train_op, tmp_path, "cpu:2")
 
 
-def test_the_clipping_of_a_keras_optimizer_is_of_the_combined_gradient_too(tmp_path, device):
+def test_keras_clipping_applies_to_the_combined_gradient(tmp_path, device):
   estimator = trained(
     lambda loss: trainer.minimize(keras.optimizers.SGD(0.1, global_clipnorm=0.5), loss),
     tmp_path,
@@ -211,7 +211,7 @@ def test_a_sum_over_the_replicas_is_that_many_means(tmp_path, device):
   assert_close(trained(train_op, tmp_path, device), expected(0.01 * replicas, 1))
 
 
-def test_accumulated_gradients_are_applied_at_the_last_step_of_so_many(tmp_path, device):
+def test_accumulated_gradients_are_applied_at_the_last_step(tmp_path, device):
   def train_op(loss):
     return trainer.minimize(keras.optimizers.SGD(0.1), loss, accumulate_steps=3)
 

@@ -116,7 +116,7 @@ def test_the_fastest_is_the_one_that_takes_the_least_time():
   assert (one.sizes, other.sizes) == ([1, 19], [20, 21])
 
 
-def test_measuring_goes_on_until_its_time_is_over_and_longer_for_slow_engines():
+def test_measuring_fills_its_time_and_takes_longer_if_slow():
   clock = Clock()
   quick, slow = Timed("quick", clock, 0.03, 0), Timed("slow", clock, 0.07, 0)
   measuring.measure([quick, slow], {"x": np.zeros(1)}, clock, at_least=1.0)
@@ -126,7 +126,7 @@ def test_measuring_goes_on_until_its_time_is_over_and_longer_for_slow_engines():
   assert len(very_slow.sizes) == 2 + measuring._ROUNDS
 
 
-def test_what_counts_is_the_usual_time_of_a_call_after_one_of_the_same_engine():
+def test_measured_time_is_a_usual_call_after_the_same_engine():
   clock = Clock()
   clock.disturbed = False
 

@@ -108,7 +108,7 @@ def test_killed_after_the_export(owner, name, is_done, tmp_path, monkeypatch):
   assert not (tmp_path / "exporting.json").exists()
 
 
-def test_what_others_exported_in_between_stays_and_is_not_taken_for_it(tmp_path):
+def test_exports_of_others_are_kept_and_not_counted_as_own(tmp_path):
   with pytest.raises(Killed):
     export(tmp_path, 10, "while it writes")
   Exports().export_saved_model(str(tmp_path), checkpoint_path="out/model.ckpt-99")
@@ -127,7 +127,7 @@ def test_where_others_export_too_nothing_of_theirs_is_removed(tmp_path):
   assert (tmp_path / ".writing-77").exists()
 
 
-def test_a_folder_that_was_not_copied_to_its_end_does_not_count_and_is_removed(tmp_path):
+def test_incompletely_copied_export_is_ignored_and_removed(tmp_path):
   """On an object store, the files of an export come one after the other."""
   with pytest.raises(Killed):
     export(tmp_path, 10, "before it is recorded")

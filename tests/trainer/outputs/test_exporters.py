@@ -140,7 +140,7 @@ def test_an_export_that_fails_leaves_no_note(error, tmp_path):
   assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupt_is_one_also_where_the_folder_is_out_of_reach(tmp_path, monkeypatch):
+def test_interrupt_is_raised_even_if_folder_is_unreachable(tmp_path, monkeypatch):
   class Interrupted:
     def export_saved_model(self, *arguments):
       raise KeyboardInterrupt
@@ -174,7 +174,7 @@ class Noting:
     )
 
 
-def test_exporters_are_told_of_each_evaluation_and_once_that_it_was_the_last(tmp_path):
+def test_exporters_get_each_evaluation_and_the_last_is_marked(tmp_path):
   noting = Noting()
   spec = EvalSpec(
     programs.examples(11), exporters=[noting, exporters.LatestExporter(), exporters.FinalExporter()]
@@ -198,7 +198,7 @@ def test_exporters_are_told_of_each_evaluation_and_once_that_it_was_the_last(tmp
   assert model.signatures["serving_default"](x=tf.constant(x))["y"].shape == (2,)
 
 
-def test_a_training_that_is_complete_exports_what_is_owed_and_no_more(tmp_path):
+def test_complete_training_makes_only_the_missing_exports(tmp_path):
   def again(*wanted):
     train_and_evaluate(
       programs.estimator(tmp_path, save_checkpoints_steps=10),
@@ -231,7 +231,7 @@ def test_what_is_no_exporter_is_told(given):
     exporters.check_outputs([(given, "the EvalSpec")])
 
 
-def test_a_class_without_parentheses_is_told_before_anything_is_trained():
+def test_exporter_class_without_parentheses_is_refused_early():
   with pytest.raises(errors.SettingError, match=r"x has the class BestExporter.*@BestExporter\(\)"):
     exporters.check_outputs([(exporters.BestExporter, "x")])
 

@@ -81,7 +81,7 @@ def test_a_rival_that_comes_between_the_steps(base, when, monkeypatch):
     assert number > 1000
 
 
-def test_old_exports_are_removed_and_incomplete_ones_do_not_count(base):
+def test_old_exports_are_removed_and_incomplete_not_counted(base):
   numbers = [publish(base, lambda: 1000.0) for _ in range(4)]
   storage.makedirs(os.path.join(base, "5000"))  # is being copied to its place
   numbered_exports.remove_old(base, None, "1003")
@@ -96,7 +96,7 @@ def test_an_export_that_fails_gives_its_number_back(base):
   assert storage.listdir(base) == []
 
 
-def test_a_claim_that_cannot_be_removed_does_not_hide_how_the_export_ended(tmp_path, monkeypatch):
+def test_claim_that_cannot_be_removed_keeps_the_export_error(tmp_path, monkeypatch):
   def fail(path):
     raise errors.StorageError("It failed 7 times.")
 
@@ -126,14 +126,14 @@ def race(base, kind, event, queue, workers, count):
   return numbers
 
 
-def test_threads_that_export_in_one_second_get_numbers_of_their_own(base):
+def test_threads_exporting_in_one_second_get_unique_numbers(base):
   numbers = race(base, threading.Thread, threading.Event(), queue_lib.Queue(), workers=4, count=3)
   assert len(set(numbers)) == 12
   assert len(storage.listdir(base)) == 12
 
 
 @pytest.mark.long
-def test_processes_that_export_in_one_second_get_numbers_of_their_own(tmp_path):
+def test_processes_exporting_in_one_second_get_unique_numbers(tmp_path):
   context = multiprocessing.get_context("forkserver")
   context.set_forkserver_preload([__name__])  # one import of TensorFlow for all
   event, queue = context.Event(), context.Queue()

@@ -157,7 +157,7 @@ def test_the_worst_are_shown_first(tmp_path, capsys):
   assert [row[0] for row in rows(capsys)[-3:]] == ["1", "2", "0"]  # 30 %, 40 %, 70 % for the label
 
 
-def test_a_wrong_class_is_worse_than_a_right_one_that_is_unlikely(tmp_path, capsys):
+def test_wrong_class_is_worse_than_an_unlikely_right_one(tmp_path, capsys):
   many = [
     ({"class": np.int32(c), "probabilities": np.float32(p)}, (np.zeros([3]), np.int32(0)))
     for c, p in [(0, [0.35, 0.33, 0.32]), (1, [0.45, 0.55, 0.0])]

@@ -93,9 +93,7 @@ def test_what_is_found_is_never_lowered(tmp_path, compile_in, connected, code):
     ),
   ],
 )
-def test_another_program_and_other_versions_have_a_form_of_their_own(
-  tmp_path, compile_in, code, other, why
-):
+def test_other_program_or_versions_get_their_own_form(tmp_path, compile_in, code, other, why):
   compile_in(tmp_path)
   log, count = compile_in(tmp_path, source(code, **other))
   assert (count, f"s: {why}." in log) == (1, True)

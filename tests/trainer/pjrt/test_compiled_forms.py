@@ -61,7 +61,7 @@ def test_a_damaged_form_is_told_and_can_be_written_anew(forms, damage, why):
   assert forms.find("a", KEY) == (b"again", "")
 
 
-def test_a_form_that_cannot_be_written_leaves_the_one_that_is_there(forms, monkeypatch):
+def test_failed_write_of_a_form_leaves_the_former_form(forms, monkeypatch):
   def half(path, content):
     with path.open("wb") as file:
       file.write(content[:5])

@@ -6,7 +6,7 @@ import socket
 from trainer.pjrt import hosts
 
 
-def test_a_relay_copies_both_ways_and_stays_open_when_the_other_side_is_gone():
+def test_relay_copies_both_ways_and_outlives_the_other_side():
   with socket.create_server(("127.0.0.1", 0)) as server:
     relay = hosts._relay("127.0.0.1", server.getsockname()[1])
     with socket.create_connection(("127.0.0.1", relay), 10) as own:

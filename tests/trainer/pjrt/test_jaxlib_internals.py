@@ -30,12 +30,12 @@ def devices_of(monkeypatch):
   return lambda client: [types.SimpleNamespace(client=client, id=0)]
 
 
-def test_a_tpu_compiler_is_asked_to_pack_buffers_well_and_a_cpu_compiler_is_not(devices_of):
+def test_only_a_tpu_compiler_is_asked_to_pack_buffers(devices_of):
   assert jaxlib_internals.compile_for(None, devices_of(Compiler("tpu"))) == PACKED
   assert jaxlib_internals.compile_for(None, devices_of(Compiler("cpu"))) == []
 
 
-def test_a_tpu_compiler_that_does_not_know_the_option_compiles_without(devices_of):
+def test_tpu_compiler_without_the_option_compiles_without_it(devices_of):
   client = Compiler("tpu", "INVALID_ARGUMENT: No such compile option: 'xla_tpu_buffer'")
   assert jaxlib_internals.compile_for(None, devices_of(client)) == []
   assert client.asked == [PACKED, []]

@@ -161,7 +161,7 @@ def test_one_run_tells_kinds_apart_by_colour_and_dashes(tmp_path):
   assert [dashed for _, dashed in drawn] == [False, True, True]
 
 
-def test_several_runs_are_told_apart_by_colour_and_kinds_by_dashes(two):
+def test_runs_differ_by_colour_and_kinds_by_dashes(two):
   drawn = styles(curves.svgs(curves.collect(two))["loss"])
   assert [dashed for _, dashed in drawn] == [False, True] * 2
   assert drawn[0][0] == drawn[1][0] != drawn[2][0] == drawn[3][0]

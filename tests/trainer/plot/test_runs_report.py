@@ -25,7 +25,7 @@ def page(folders):
   return text, found
 
 
-def test_runs_have_a_row_each_with_what_differs_and_what_came_of_it(tmp_path):
+def test_each_run_has_a_row_with_its_differences_and_results(tmp_path):
   folders = [
     write(tmp_path / "slow", "Adam.learning_rate = 0.001\nrun.train_steps = 300\n"),
     write(tmp_path / "fast", "Adam.learning_rate = 0.01\nrun.train_steps = 300\n", seed=2),

@@ -43,7 +43,7 @@ def test_what_a_configuration_binds_to_run_is_the_experiment():
   assert found.config.train_steps == "2 epochs"
 
 
-def test_the_settings_of_a_run_config_are_those_of_the_configuration():
+def test_run_config_settings_are_read_from_the_configuration():
   bind(model_fn=programs.model_fn)
   gin.bind_parameter("trainer.RunConfig.save_summary_steps", 7)
   assert bindings.from_gin().config.save_summary_steps == 7
@@ -86,7 +86,7 @@ def test_a_prediction_has_its_own_input_fn_where_there_is_one():
   assert bindings.from_gin().input_fns == {"eval": eval_input_fn, "predict": programs.input_fn}
 
 
-def test_a_global_size_is_divided_by_the_replicas_of_each_topology():
+def test_global_batch_size_is_divided_by_topology_replicas():
   bind(model_fn=programs.model_fn, train_batch_size=64, eval_per_core_batch_size=3)
   found = bindings.from_gin()
   assert [found.per_core("train", replicas) for replicas in (8, 32)] == [8, 2]

@@ -35,7 +35,7 @@ def test_training_step_compiles_fits_and_reduces_its_gradients():
   )
 
 
-def test_what_is_too_large_is_told_with_its_buffers_and_the_batch_that_fits():
+def test_too_large_step_reports_buffers_and_a_fitting_batch():
   report = check.Check(programs.experiment(per_core=2**20), search_compiles=2).check_step(
     "train", topology.find("v3-8")
   )

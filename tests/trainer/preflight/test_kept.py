@@ -80,7 +80,7 @@ def test_a_program_that_is_not_kept_has_failed(tmp_path, folder):
 
 
 @pytest.mark.preflight
-def test_a_program_for_a_tpu_is_kept_for_its_topology_and_versions(folder):
+def test_tpu_program_is_kept_for_its_topology_and_versions(folder):
   checked = checker(folder)
   v5e = topology.find("v5e-8")
   report = checked.check_step(Kind.TRAIN, v5e)

@@ -62,7 +62,7 @@ def resized(images):
   "function, spec",
   [(drawn, tf.TensorSpec([2], tf.int32)), (resized, tf.TensorSpec([8, 64, 64, 3]))],
 )
-def test_what_a_functionalized_program_takes_instead_needs_no_temporaries(function, spec):
+def test_functionalized_replacements_need_no_temporaries(function, spec):
   """As TensorFlow lowers these for a CPU, they take 32 and 25 MiB; the results have 1 and 0.4."""
   assert compiled(function, spec).temporary_bytes <= 2**17
 

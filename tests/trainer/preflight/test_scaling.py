@@ -24,7 +24,7 @@ def report(where, step=0.001, size=82_000_000, per_core=128):
   )
 
 
-def test_all_reduce_moves_its_bytes_twice_over_the_links_of_a_chip():
+def test_all_reduce_moves_its_bytes_twice_over_chip_links():
   # 4 links of 82 GB/s; all but one of 1,024 chips' parts come and go.
   torus, mesh = scaling.all_reduce_seconds(328_000_000, V3_2048)
   assert torus == pytest.approx(2e-3 * 1023 / 1024)

@@ -80,7 +80,7 @@ def test_optimizers_of_v1_and_synchronized_batch_norm_reduce_too():
   assert normed > plain + 2  # beyond the gradients of its scale and offset
 
 
-def test_steps_that_accumulate_clip_average_and_summarize_become_hlo():
+def test_accumulating_clipping_averaging_step_becomes_hlo():
   steps, program = traced(programs.experiment(programs.accumulates))
   assert len(steps.lower(program).lower().code) > 1000
   assert len(all_reduces(program)) == 2
@@ -92,7 +92,7 @@ def test_bfloat16_computes_in_it_and_reduces_in_float32():
   assert {each.outputs[0].dtype for each in all_reduces(program)} == {tf.float32}
 
 
-def test_evaluation_and_prediction_reduce_nothing_and_give_one_replicas_results():
+def test_eval_and_predict_reduce_nothing_and_keep_one_replica():
   for kind in ("eval", "predict"):
     _, program = traced(programs.experiment(), kind)
     assert not all_reduces(program)

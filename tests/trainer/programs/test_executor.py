@@ -52,7 +52,7 @@ def trained(folder, single_thread):
   return {name: variable.numpy() for name, variable in estimator.variables.items()}
 
 
-def test_both_executors_train_to_the_same_numbers_and_each_to_its_own_bits(tmp_path, monkeypatch):
+def test_executors_agree_closely_and_each_repeats_its_bits(tmp_path, monkeypatch):
   single = [trained(tmp_path / f"single{i}", True) for i in range(2)]
   monkeypatch.setattr(executor, "LIGHT_FLOPS", 0)
   usual = [trained(tmp_path / f"usual{i}", False) for i in range(2)]

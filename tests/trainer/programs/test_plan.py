@@ -84,7 +84,7 @@ def test_groups(settings, there, expected):
   assert planned(config, TPU).plan(Kind.EVAL, SPEC, there).length == expected
 
 
-def test_a_program_whose_results_are_too_large_is_traced_once_more():
+def test_program_with_too_large_results_is_traced_again():
   tried = []
 
   def trace(most, given):

@@ -100,7 +100,7 @@ def _fails(features, labels, mode, params):
   return features["x"] @ tf.zeros([4, 2])
 
 
-def test_what_a_model_fn_raises_comes_with_the_shapes_and_the_line(tmp_path):
+def test_model_fn_error_comes_with_shapes_and_line(tmp_path):
   given = r'given features\["x"\] float32\[8, 3\], labels float32\[8\]: '
   with pytest.raises(
     errors.ModelFnError,
@@ -172,7 +172,7 @@ def host_calling(received, tensors, **kwargs):
   ],
   ids=["list", "dict"],
 )
-def test_host_calls_get_all_replicas_one_after_another_in_each_step(tensors, tmp_path, device):
+def test_host_calls_get_all_replicas_in_order_in_each_step(tensors, tmp_path, device):
   received = []
   estimator = programs.estimator(
     tmp_path, host_calling(received, tensors), device, batch_size=16, **programs.fixed_loops(4)
@@ -258,7 +258,7 @@ def fails_in_loss(features, labels, mode, params):
     (fails_in_metric_fn, Kind.EVAL, "requires a multiple of 7"),
   ],
 )
-def test_an_operation_that_fails_is_told_in_one_line_with_its_place(tmp_path, model_fn, kind, what):
+def test_failing_operation_is_reported_in_one_line_with_place(tmp_path, model_fn, kind, what):
   estimator = programs.estimator(tmp_path, model_fn)
   with pytest.raises(errors.ModelFnError, match=what) as tried:
     estimator.try_step(kind, programs.train_input)

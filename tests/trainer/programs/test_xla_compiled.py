@@ -58,9 +58,7 @@ def test_a_run_fills_a_cache_by_itself(tmp_path, caplog, monkeypatch):
 
 
 @pytest.mark.skipif(not is_pjrt_installed(), reason="jax is not installed")
-def test_what_is_compiled_for_other_versions_is_said_and_compiled_anew(
-  tmp_path, caplog, monkeypatch
-):
+def test_form_of_other_versions_is_reported_and_recompiled(tmp_path, caplog, monkeypatch):
   from trainer.programs import graph_digest
 
   def train(name):

@@ -24,7 +24,7 @@ from trainer.programs import xla_groups, xla_steps
 from trainer.tracing import xla_variables
 
 
-def test_hosts_do_as_many_steps_of_a_stack_as_the_one_that_has_the_fewest():
+def test_hosts_do_the_fewest_steps_that_any_host_has_stacked():
   asked = []
 
   def exchange(own):
@@ -40,7 +40,7 @@ def test_hosts_do_as_many_steps_of_a_stack_as_the_one_that_has_the_fewest():
   assert (lengths, asked) == ([4, 3], [4, 4, 2])
 
 
-def test_other_batches_on_another_host_are_an_error_in_evaluation():
+def test_other_batches_on_another_host_fail_in_evaluation():
   def reader(others):
     element, rows = (tf.zeros([2, 3]),), tf.constant([3, 1], tf.int64)
     stacked = stacks.stack_groups(tf.data.Dataset.from_tensors((element, rows)), 2)
@@ -65,7 +65,7 @@ def shared(monkeypatch):
   return connected
 
 
-def test_another_program_on_another_host_is_an_error_before_it_is_compiled(shared):
+def test_other_program_on_another_host_fails_before_compiling(shared):
   def compile_with(other):
     variables = xla_variables.XlaVariables(None, shared(other))
     code = conftest.of_text()
@@ -77,7 +77,7 @@ def test_another_program_on_another_host_is_an_error_before_it_is_compiled(share
   assert compile_with(None).compile_seconds > 0
 
 
-def test_what_each_device_has_comes_from_the_devices_of_all_hosts(shared):
+def test_per_device_values_come_from_devices_of_all_hosts(shared):
   """The gather of several hosts, with all devices in this process."""
   connected = shared(None)
   values = device_values.DeviceValues(connected)

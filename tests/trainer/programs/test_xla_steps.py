@@ -95,7 +95,7 @@ def test_a_hook_reads_the_newest_values_and_assigns(tmp_path):
     np.testing.assert_allclose(seen, wanted, rtol=1e-5)
 
 
-def test_each_device_has_its_own_statistics_and_a_checkpoint_their_mean(tmp_path):
+def test_devices_have_own_statistics_and_checkpoints_the_mean(tmp_path):
   def model_fn(features, labels, mode, params):
     x = keras.layers.BatchNormalization(momentum=0.5)(
       features["x"], training=mode == trainer.ModeKeys.TRAIN
@@ -169,7 +169,7 @@ def test_strings_are_refused_before_anything_is_compiled(tmp_path):
   assert not list(tmp_path.glob("model.ckpt*"))
 
 
-def test_an_operation_that_xla_does_not_have_is_named_with_its_line(tmp_path):
+def test_operation_without_an_xla_kernel_is_named_with_line(tmp_path):
   def model_fn(features, labels, mode, params):
     spec = programs.line(features, labels, mode, params)
     spec.loss += tf.ensure_shape(tf.py_function(lambda x: x * 0, [spec.loss], tf.float32), [])

@@ -57,7 +57,7 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     environment.save(str(tmp_path / "file"), device_lib.connect("cpu"), trainer.RunConfig())
 
 
-def test_commit_packages_and_folder_are_told_and_variables_are_not(tmp_path, monkeypatch):
+def test_commit_packages_and_folder_are_saved_and_no_variables(tmp_path, monkeypatch):
   secret = uuid.uuid4().hex
   monkeypatch.setenv("WANDB_API_KEY", secret)
   found = save(tmp_path)

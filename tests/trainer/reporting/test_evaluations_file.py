@@ -48,7 +48,7 @@ def no_locks(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("where", ["gs", "local"])
-def test_where_files_have_no_locks_each_process_has_one_of_its_own(where, request, monkeypatch):
+def test_each_process_has_its_own_file_without_file_locks(where, request, monkeypatch):
   """ram:// is a file system of TensorFlow's, as gs:// is."""
   folder = "ram://evaluations" if where == "gs" else request.getfixturevalue("no_locks")
   tf.io.gfile.makedirs(folder)
@@ -64,9 +64,7 @@ def test_where_files_have_no_locks_each_process_has_one_of_its_own(where, reques
   assert len(tf.io.gfile.glob(folder + "/evaluations-*.json")) == 2
 
 
-def test_the_file_of_a_later_process_counts_also_where_the_clock_was_set_back(
-  no_locks, monkeypatch
-):
+def test_later_process_counts_even_if_its_clock_was_set_back(no_locks, monkeypatch):
   for time, loss in ((1700000000.0, 1.0), (1600000000.0, 2.0)):
     monkeypatch.setattr(files.own_path, "__defaults__", (lambda time=time: time,))
     monkeypatch.setattr(evaluations_file, "_own", {})  # another process

@@ -88,7 +88,7 @@ def test_of_a_step_that_was_done_twice_the_later_counts(tmp_path):
   assert losses(tmp_path) == {10: 1.0, 20: 1.0, 30: 2.0, 40: 2.0}
 
 
-def test_what_was_reported_after_the_checkpoint_that_a_restart_began_at_does_not_count(tmp_path):
+def test_reports_after_a_restarts_checkpoint_do_not_count(tmp_path):
   metrics_file.begin(tmp_path, 0)
   append(tmp_path, 10, 20, 23, 27)
   append(tmp_path, 20, 25, kind="eval")
@@ -180,7 +180,7 @@ def test_numbers_are_whole_and_short(value, written, tmp_path):
   assert (tmp_path / metrics_file.NAME).read_text().endswith(f'"loss": {written}}}\n')
 
 
-def test_a_metric_of_a_reserved_name_keeps_its_value_under_another(tmp_path):
+def test_metric_of_a_reserved_name_keeps_its_value_renamed(tmp_path):
   metrics_file.append(
     tmp_path, "train", 3, {"time": 5.0, "step": 6.0, "kind": 7.0}, clock=lambda: 1.5
   )
@@ -213,7 +213,7 @@ print(len(metrics_file.read(sys.argv[1])), 'tensorflow' in sys.modules)
   assert done.stdout == "1 False\n"
 
 
-def test_where_tensorflow_writes_each_process_has_a_file_of_its_own(monkeypatch):
+def test_each_process_has_its_own_file_on_remote_storage(monkeypatch):
   """ram:// is a file system of TensorFlow's, as gs:// is."""
   folder = "ram://metrics"
   metrics_file.begin(folder, 0, clock=lambda: 1)
@@ -228,7 +228,7 @@ def test_where_tensorflow_writes_each_process_has_a_file_of_its_own(monkeypatch)
   ]
 
 
-def test_where_tensorflow_writes_a_clock_that_was_set_back_changes_no_order(monkeypatch):
+def test_clock_set_back_changes_no_order_on_remote_storage(monkeypatch):
   folder = "ram://metrics_of_a_clock_set_back"
   monkeypatch.setattr(files.own_path, "__defaults__", (lambda: 1700000000.0,))
   metrics_file.begin(folder, 0, clock=lambda: 1000)

@@ -26,7 +26,7 @@ def profile(folder, events):
   (target / "host.xplane.pb").write_bytes(space.SerializeToString())
 
 
-def test_waiting_computing_and_the_time_between_loops_are_told_apart(tmp_path):
+def test_waiting_computing_and_time_between_loops_differ(tmp_path):
   profile(
     tmp_path,
     [
@@ -47,7 +47,7 @@ def test_waiting_computing_and_the_time_between_loops_are_told_apart(tmp_path):
   assert list(times.operations) == ["Conv2D", "MatMul"]  # the longest first
 
 
-def test_what_is_outside_of_the_loops_that_are_marked_does_not_count(tmp_path):
+def test_time_outside_marked_loops_does_not_count(tmp_path):
   profile(tmp_path, [(WAIT, 0, 10), (step_times.LOOP, 20, 10), (WAIT, 40, 10)])
   times = step_times.read(str(tmp_path))
   assert (times.input, times.device) == (0, pytest.approx(0.010))

@@ -172,7 +172,7 @@ def test_collecting_is_over_when_it_is_left():
   assert {tag: float(value) for tag, value in outer.items()} == {"b": 2.5}
 
 
-def test_what_a_program_writes_itself_is_written_though_others_are_intercepted(tmp_path):
+def test_program_may_write_scalars_after_an_interception(tmp_path):
   patches.install()
   writer = tf.summary.create_file_writer(str(tmp_path))
   with writer.as_default():
@@ -185,7 +185,7 @@ def test_what_a_program_writes_itself_is_written_though_others_are_intercepted(t
   assert scalars(tmp_path) == {"mine": [(3, 1.5)]}
 
 
-def test_a_writer_makes_its_folder_when_there_is_something_to_write(tmp_path):
+def test_writer_makes_its_folder_at_the_first_write(tmp_path):
   writer = summaries.Writer(str(tmp_path / "events"))
   assert not (tmp_path / "events").exists()
   writer.scalars(3, {"a": 1.0, "b": 2.0})
@@ -233,7 +233,7 @@ def test_steps_that_are_done_again_are_shown_once(
   assert shown(tmp_path / folder) == [10, 20, 30, 40]
 
 
-def test_files_that_are_begun_one_after_another_are_read_in_that_order(tmp_path, monkeypatch):
+def test_files_begun_in_sequence_are_read_in_that_order(tmp_path, monkeypatch):
   for step in range(1, 4):
     monkeypatch.setattr(summaries, "_open", collections.OrderedDict())
     summaries.Writer(str(tmp_path)).scalars(step, {"loss": 0.5})

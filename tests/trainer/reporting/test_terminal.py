@@ -172,9 +172,7 @@ def test_one_line_below_the_log(tmp_path, terminal, columns):
   assert WARNING in " ".join(map(str.strip, rows))
 
 
-def test_a_wide_terminal_shows_all_of_a_report_and_a_narrow_one_the_loss_and_the_time(
-  tmp_path, terminal
-):
+def test_wide_terminal_shows_all_and_narrow_only_step_and_eta(tmp_path, terminal):
   lines = {}
   for columns in (40, 80, 160):
     shown = terminal(columns)
@@ -189,7 +187,7 @@ def test_a_wide_terminal_shows_all_of_a_report_and_a_narrow_one_the_loss_and_the
   }
 
 
-def test_a_window_that_becomes_narrow_shows_the_numbers_without_a_bar(tmp_path, terminal):
+def test_narrowed_window_shows_numbers_without_a_bar(tmp_path, terminal):
   shown = terminal(30)
   train(tmp_path)
   seen = [screen.rows() for screen in screens(shown.close(), 30)]
@@ -226,7 +224,7 @@ def test_a_file_has_whole_lines_without_control_characters(tmp_path, terminal, m
   assert WARNING in file.getvalue()
 
 
-def test_what_a_program_prints_to_a_file_stays_out_of_the_terminal(tmp_path, terminal, monkeypatch):
+def test_print_to_a_file_stays_out_of_the_terminal(tmp_path, terminal, monkeypatch):
   shown, printed = terminal(100), io.StringIO()
   monkeypatch.setattr("sys.stdout", printed)
   train(tmp_path)
@@ -247,7 +245,7 @@ def test_a_second_training_of_the_process_has_no_second_line(terminal):
   shown.close()
 
 
-def test_a_process_that_ends_at_once_leaves_no_line_and_shows_the_cursor(terminal, monkeypatch):
+def test_process_that_exits_at_once_clears_line_and_cursor(terminal, monkeypatch):
   shown = terminal(80)
   line = console.LiveLine("━", console.of_errors())
   line.show()

@@ -29,7 +29,7 @@ def test_an_unchanged_tree_has_its_commit_alone(repository):
   assert working_tree.describe(str(repository)) == {"commit": commit, "changed": 0}
 
 
-def test_changes_and_new_code_are_told_and_files_of_variables_are_not(repository):
+def test_changes_and_new_code_are_reported_and_env_files_not(repository):
   (repository / "model.py").write_text("units = 2\n")
   (repository / ".env").write_text("TOKEN=geheim\n")
   (repository / "new.gin").write_text("a = 1")

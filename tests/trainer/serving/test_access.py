@@ -13,7 +13,7 @@ pytest.importorskip("fastapi", reason="needs the extra [serve]")
 pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
 
 
-def test_a_failure_names_its_request_and_the_log_has_the_traceback(caplog):
+def test_failure_names_its_request_and_traceback_is_logged(caplog):
   failing = asgi.app(asgi.Service(error=ZeroDivisionError("by nought")))
   status, headers, told = asgi.refused(failing, b"{}")
   identity = headers["x-request-id"]

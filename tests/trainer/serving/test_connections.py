@@ -105,7 +105,7 @@ def test_headers_that_do_not_arrive_in_time(parts):
   asyncio.run(run())
 
 
-def test_a_request_whose_headers_arrived_is_not_disturbed_and_the_next_one_is_timed():
+def test_request_with_headers_is_untimed_and_the_next_is_timed():
   async def run():
     loop, connections = Loop(), connections_lib.Connections(9, read_secs=10)
     made, transport = connect(connections, loop)

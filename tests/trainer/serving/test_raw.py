@@ -127,7 +127,7 @@ def test_files(name, saved_model, tmp_path):
   np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_what_a_line_lacks_is_named_with_the_columns_that_users_know(saved_model, tmp_path):
+def test_missing_cells_are_reported_with_user_column_names(saved_model, tmp_path):
   path, output = tmp_path / "bad.csv", tmp_path / "found.jsonl"
   path.write_text("mean age,job\nold,cook\n20\n30,smith\n")
   assert predict_lib.predict(saved_model, [str(path)], str(output), engine="tensorflow") == 1

@@ -62,7 +62,7 @@ def test_the_extra_that_is_missing(monkeypatch):
     serve_lib.serve("x")
 
 
-def test_imports_are_left_out_of_garbage_collection_and_models_are_not(frozen, monkeypatch):
+def test_imports_are_frozen_out_of_gc_and_models_are_not(frozen, monkeypatch):
   pytest.importorskip("fastapi", reason="needs the extra [serve]")
   pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
   pytest.importorskip("uvicorn", reason="needs the extra [serve]")

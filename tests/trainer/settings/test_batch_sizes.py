@@ -83,7 +83,7 @@ def test_the_table_has_a_line_for_each_kind_in_use():
 
 
 @pytest.mark.long_on_several_cores
-def test_functions_get_the_per_core_size_in_every_mode_but_export(tmp_path, device):
+def test_functions_get_per_core_size_in_all_modes_but_export(tmp_path, device):
   seen = {}
 
   def model_fn(features, labels, mode, params):

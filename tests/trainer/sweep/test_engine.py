@@ -226,9 +226,7 @@ def test_a_decision_to_end_a_trial_outlives_who_made_it(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_has_the_trials_save_and_the_same_command_goes_on(
-  tmp_path, settings, undisturbed, number
-):
+def test_signal_makes_trials_save_and_the_command_resumes(tmp_path, settings, undisturbed, number):
   stopped = Process(tmp_path, settings)
   waits = itertools.count()
   original = stopped.starter.wait
@@ -267,7 +265,7 @@ def test_a_trial_that_others_took_is_left_to_them(tmp_path, settings):
 
 
 @pytest.mark.parametrize("metric", ["acuracy", "test/accuracy"])
-def test_a_metric_that_nobody_reports_ends_the_sweep_at_the_first_evaluations(tmp_path, metric):
+def test_unreported_metric_ends_the_sweep_at_first_evaluation(tmp_path, metric):
   process = Process(
     tmp_path,
     programs.settings(tmp_path, programs.SPACE.replace("'accuracy'", f"'{metric}'")),

@@ -134,7 +134,7 @@ def test_the_colours_have_a_key():
   assert {LOW, HIGH} <= set(re.findall(r"#[0-9a-f]{6}", svg))
 
 
-def test_labels_stand_on_the_pages_colour_and_long_names_in_two_lines():
+def test_labels_lie_on_page_colour_and_long_names_on_two_lines():
   svg = parameters("1", "2")
   assert "var(--page)" in svg
   assert figures._in_two_lines("train_batch_size") == "train_\nbatch_size"

@@ -63,14 +63,14 @@ def test_a_dead_process_of_this_machine_loses_its_trial_at_once(machines):
   assert not machines.process("a", 3).claim(0)
 
 
-def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_dead_one(machines):
+def test_reused_process_number_does_not_keep_a_lease(machines):
   one, two = machines.process("a", 1), machines.process("a", 2)
   assert one.claim(0)
   machines.alive[1] = "started later"
   assert two.claim(0)
 
 
-def test_a_silent_process_of_another_machine_loses_its_trial_after_a_while(machines):
+def test_silent_process_of_another_machine_loses_its_trial(machines):
   one, two = machines.process("a", 1), machines.process("b", 2)
   assert one.claim(0)
   assert not two.claim(0)
@@ -84,7 +84,7 @@ def test_a_silent_process_of_another_machine_loses_its_trial_after_a_while(machi
   assert one.beat() == set()  # so it knows
 
 
-def test_of_two_who_see_that_a_process_is_dead_one_gets_its_trial(machines):
+def test_only_one_of_two_processes_gets_a_dead_ones_trial(machines):
   one, two, three = (machines.process("a", pid) for pid in (1, 2, 3))
   assert one.claim(0)
   del machines.alive[1]

@@ -95,7 +95,7 @@ def test_a_dry_run_says_what_would_be_run(tmp_path):
 
 
 @pytest.mark.long
-def test_bindings_to_what_does_not_exist_fail_before_the_first_trial(tmp_path):
+def test_bindings_to_unknown_names_fail_before_first_trial(tmp_path):
   done = sweep(tmp_path, SWEEP.replace("Adam.learning_rate", "Adam.lerning_rate"))
   assert done.returncode == 2
   assert "a trial would not start" in done.stderr

@@ -24,7 +24,7 @@ def rows(text):
   ]
 
 
-def test_the_best_trials_come_first_and_those_without_a_value_last(tmp_path):
+def test_best_trials_come_first_and_those_without_value_last(tmp_path):
   trials = reports.Trials(["max"])
   trials.add(None, state="running")
   trials.add([0.2])

@@ -48,7 +48,7 @@ def start(folder, url, act):
   return subprocess.Popen([sys.executable, "-c", PROCESS, str(folder), url, act], cwd=ROOT)
 
 
-def test_the_other_goes_on_and_takes_up_the_trial_of_the_killed_one(tmp_path, url):
+def test_other_process_takes_up_the_trial_of_a_killed_one(tmp_path, url):
   killed = start(tmp_path, url, "hang")
   until_written(
     tmp_path / "trials" / "0" / "here",

@@ -194,7 +194,7 @@ def test_a_sweep_that_has_just_begun(tmp_path, capsys):
   assert "3 waiting" in page.page(found, str(tmp_path))
 
 
-def test_a_database_whose_tables_are_not_made_yet_is_left_as_it_is(tmp_path):
+def test_database_without_tables_is_left_unchanged(tmp_path):
   (tmp_path / "sweep.db").touch()
   with pytest.raises(errors.SettingError, match="There is no sweep in .* yet"):
     read(tmp_path)
@@ -220,7 +220,7 @@ def test_who_breaks_a_constraint_is_not_the_best(tmp_path):
   assert rows[1][header.index("error")] == ""
 
 
-def test_of_several_metrics_those_that_break_a_constraint_beat_nobody():
+def test_trials_that_break_a_constraint_beat_no_other_trial():
   trials = reports.Trials(["max", "min"])
   trials.add([0.9, 0.1], attributes={"constraints": {"loss <= 0.5": 0.1}})
   trials.add([0.8, 0.2], attributes={"constraints": {"loss <= 0.5": 0.0}})

@@ -10,7 +10,7 @@ from trainer.sweep import settings
 PLAIN = "sweep.metric = 'accuracy'\nsweep.mode = 'max'\n"
 
 
-def test_references_and_macros_of_the_experiment_stay_as_they_are_written(tmp_path):
+def test_references_and_macros_stay_as_written(tmp_path):
   found = programs.settings(
     tmp_path,
     PLAIN
@@ -162,7 +162,7 @@ def test_no_such_file():
     settings.load("nowhere.gin")
 
 
-def test_a_sweep_without_constraints_and_seeds_is_defined_as_it_always_was(tmp_path):
+def test_plain_sweep_definition_has_no_constraints_or_seeds(tmp_path):
   plain = programs.settings(tmp_path, PLAIN + "sweep.space = {'a.b': [1]}")
   assert set(plain.definition()) == {"space", "metric", "mode", "bindings"}
   more = programs.settings(

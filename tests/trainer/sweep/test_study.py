@@ -48,7 +48,7 @@ def test_a_trial_from_its_making_to_its_end(tmp_path, settings):
   assert found.claim(3).number == 2
 
 
-def test_a_killed_trial_is_taken_up_with_its_number_and_parameters(tmp_path, settings):
+def test_killed_trial_resumes_with_its_number_and_parameters(tmp_path, settings):
   killed = opened(tmp_path, settings)
   killed.make_trials(2)
   before = settings.space.suggest(killed.claim(2))

@@ -105,7 +105,7 @@ def test_exit_codes(tmp_path, code, pruned, state):
   assert run.outcome(code) == (state, None)
 
 
-def test_a_trial_that_came_to_its_end_before_it_could_be_ended_is_complete(tmp_path):
+def test_trial_that_finished_before_pruning_is_complete(tmp_path):
   run = run_of(tmp_path)
   run.pruned = True
   report(run, 10, accuracy=0.9)

@@ -229,7 +229,7 @@ def test_neither_evaluation_nor_prediction_changes_anything(tmp_path, device):
     np.testing.assert_array_equal(values, [values[0]] * len(values))
 
 
-def test_an_evaluation_before_the_training_takes_nothing_away_from_it(tmp_path):
+def test_evaluation_before_training_changes_no_trained_value(tmp_path):
   twice = programs.estimator(tmp_path / "twice", everything)
   twice.trace("eval", programs.examples(20))
   once = programs.estimator(tmp_path / "once", everything)
@@ -250,7 +250,7 @@ def test_what_is_served_assigns_nothing(tmp_path):
 
 @pytest.mark.of_tensorflows_replicas
 @pytest.mark.long_on_several_cores
-def test_metrics_of_a_model_fn_count_in_evaluation_and_are_in_no_checkpoint(tmp_path, device):
+def test_model_fn_metrics_count_in_eval_and_not_in_checkpoints(tmp_path, device):
   def model_fn(features, labels, mode, params):
     result = programs.line(features, labels, mode, params)
     _, count = v1.metrics.mean(3.0 * tf.ones_like(features["x"][:, 0]), name="rows")

@@ -62,7 +62,7 @@ def test_what_runs_runs_in_the_order_of_the_program():
   assert float(traced()) == 2.0 * 10.0 + 4.0
 
 
-def test_what_a_session_would_run_is_asked_without_automatic_dependencies():
+def test_reached_ignores_automatic_control_dependencies():
   made = []
 
   def model_fn():

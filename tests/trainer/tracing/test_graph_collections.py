@@ -68,7 +68,7 @@ def test_what_a_replica_adds_is_its_own(store, key):
   assert v1.get_collection(key) == []
 
 
-def test_what_the_process_has_in_its_collections_is_neither_seen_nor_changed(store):
+def test_process_collections_are_neither_seen_nor_changed(store):
   v1.add_to_collection("of the process", "mine")
   try:
 
@@ -85,7 +85,7 @@ def test_what_the_process_has_in_its_collections_is_neither_seen_nor_changed(sto
     v1.get_default_graph().clear_collection("of the process")
 
 
-def test_a_trace_that_fails_leaves_the_collections_of_the_process(store):
+def test_failed_trace_leaves_the_process_collections(store):
   def fn():
     v1.add_to_collection("mine", 1)
     raise RuntimeError("on purpose")
@@ -98,7 +98,7 @@ def test_a_trace_that_fails_leaves_the_collections_of_the_process(store):
 
 
 @pytest.mark.of_tensorflows_replicas
-def test_variables_are_in_the_collections_of_each_replica_from_where_it_asks_for_them(store):
+def test_variables_join_the_collections_of_each_replica(store):
   def fn():
     v1.get_variable("a", [2])
     first = names(v1.trainable_variables())
@@ -128,7 +128,7 @@ def test_variables_are_in_the_collections_of_each_replica_from_where_it_asks_for
 
 
 @pytest.mark.of_tensorflows_replicas
-def test_what_a_strategy_makes_for_all_replicas_is_in_the_collections_of_all(store):
+def test_variables_for_all_replicas_join_all_collections(store):
   def fn():
     w = v1.get_variable("w", [2])
     v1.train.MomentumOptimizer(0.1, 0.9).minimize(tf.reduce_sum(w))
@@ -138,7 +138,7 @@ def test_what_a_strategy_makes_for_all_replicas_is_in_the_collections_of_all(sto
 
 
 @pytest.mark.of_tensorflows_replicas
-def test_a_regularizer_is_called_for_each_variable_that_is_made_and_for_none_that_is_reused(store):
+def test_regularizer_is_called_for_new_variables_only(store):
   def fn():
     with v1.variable_scope("layer", regularizer=tf.nn.l2_loss):
       v1.get_variable("w", [2])
@@ -151,7 +151,7 @@ def test_a_regularizer_is_called_for_each_variable_that_is_made_and_for_none_tha
     assert run(store, fn) == [1] * store.strategy.num_replicas_in_sync
 
 
-def test_the_losses_of_a_step_do_not_depend_on_the_number_of_cores(tmp_path, device):
+def test_losses_of_a_step_do_not_depend_on_the_core_count(tmp_path, device):
   """One loss of the data, one of a regularizer, in each of three traces."""
   seen = []
 

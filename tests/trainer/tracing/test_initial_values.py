@@ -57,7 +57,7 @@ def values(store):
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_a_reset_draws_the_same_again_in_any_order_after_any_other_numbers(way):
+def test_reset_draws_the_same_values_in_any_order(way):
   store = made(way, "ab")
   first = values(store)
   assert not np.array_equal(first["a"], first["b"])
@@ -105,7 +105,7 @@ def test_what_is_not_known_before_the_step_is_no_initial_value(tmp_path):
     programs.estimator(tmp_path, model_fn).train(programs.train_input, max_steps=1)
 
 
-def test_a_training_begins_with_them_whatever_its_input_draws_and_on_any_number_of_cores(tmp_path):
+def test_initial_values_ignore_input_draws_and_core_count(tmp_path):
   def begin(folder, names, draws, device="cpu"):
     def model_fn(features, labels, mode, params):
       outputs = [tf.linalg.matvec(features["x"], WAYS["truncated normal"](name)) for name in names]

@@ -27,7 +27,7 @@ def dropped():
   return keras.layers.Dropout(0.5)(tf.ones([64]), training=True)
 
 
-def test_what_a_generator_counts_in_begins_with_the_same_value_in_every_trace():
+def test_seed_generator_state_begins_equal_in_every_trace():
   values = [
     variable.numpy().tolist() for _ in range(2) for variable in run(dropped)[1].local_variables()
   ]
@@ -59,7 +59,7 @@ def test_the_state_outside_is_as_it_was_after_an_error():
   assert keras.config.dtype_policy().name == "float32"
 
 
-def test_precision_is_that_of_the_computation_not_of_the_variables():
+def test_precision_applies_to_computation_not_to_variables():
   dtypes = []
 
   def fn():
@@ -86,7 +86,7 @@ def test_replicas_draw_numbers_of_their_own():
   assert len({result.tobytes() for result in results}) == 8
 
 
-def test_two_layers_and_two_uses_of_a_layer_draw_different_numbers():
+def test_layers_and_uses_of_a_layer_draw_different_numbers():
   def fn():
     layer = keras.layers.Dropout(0.5)
     x = tf.ones([64])

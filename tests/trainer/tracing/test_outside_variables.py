@@ -108,7 +108,7 @@ ON_EIGHT = (a_variable, a_model_without_variables, one_in_a_branch)
   ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
 @pytest.mark.long_on_several_cores
-def test_what_is_made_outside_is_named_with_the_line_that_uses_it(make, device):
+def test_outside_variable_is_named_with_the_line_that_uses_it(make, device):
   line = re.escape(__file__) + r":\d+"
   used = re.sub(r"_\d+/", "/", re.escape(USES[make])).replace("dense", r"dense(_\d+)?")
   with pytest.raises(errors.ModelFnError, match=rf"mine uses .*outside of it:\n  {used} \({line}"):
@@ -235,7 +235,7 @@ def with_scale(scale):
 
 
 @pytest.mark.long_on_several_cores
-def test_what_is_kept_from_the_first_trace_is_found_by_the_first_evaluation(tmp_path, device):
+def test_variable_kept_from_training_is_found_in_evaluation(tmp_path, device):
   kept = Kept()
   estimator = programs.estimator(tmp_path, with_scale(lambda x, mode: kept(x)), device)
   estimator.train(programs.train_input, steps=1)

@@ -145,7 +145,7 @@ def dropped(tmp_path, device, seed=1, steps=2):
   return masks
 
 
-def test_dropout_differs_by_core_step_and_seed_and_is_reproducible(tmp_path):
+def test_dropout_differs_by_core_step_seed_and_is_repeatable(tmp_path):
   masks = dropped(tmp_path / "first", "cpu:4")
   again = dropped(tmp_path / "again", "cpu:4")
   np.testing.assert_array_equal(masks, again)

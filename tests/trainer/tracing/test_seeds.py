@@ -111,9 +111,7 @@ def with_eager_operations():
     (of_a_dataset, [1, 0, 0]),
   ],
 )
-def test_each_call_of_an_input_fn_draws_the_same_and_only_eager_draws_cost_the_kernels(
-  input_fn, calls_that_clear
-):
+def test_input_fn_calls_draw_equally_and_only_eager_ones_clear(input_fn, calls_that_clear):
   input_seeds, clears = seeds.InputSeeds(), []
   first = drawn(input_seeds, input_fn, clears)
   for _ in range(2):
@@ -148,7 +146,7 @@ def test_threads_that_draw_from_equal_seeds_draw_as_if_alone():
   assert [np.array_equal(values, alone) for values in found] == [True] * 10
 
 
-def test_what_an_input_fn_seeds_itself_counts_and_a_variable_s_seed_is_not_the_thread_s_own():
+def test_input_fn_seed_counts_and_a_variables_seed_does_not():
   def input_fn():
     tf.random.set_seed(8)
     with seeds.eager_seed_scope(9):

@@ -11,7 +11,7 @@ HERE = os.path.abspath(__file__)
 STDLIB = os.path.join(sysconfig.get_path("stdlib"), "threading.py")
 
 
-def test_frames_of_python_of_packages_and_of_octet_are_passed_over():
+def test_frames_of_python_packages_and_octet_are_skipped():
   frames = [
     (STDLIB, 1),
     (HERE, 7),
@@ -32,7 +32,7 @@ def test_nothing_is_said_where_no_line_is_the_users():
   assert user_frames.where([]) == ""
 
 
-def test_paths_without_their_first_slash_as_tensorflow_writes_them():
+def test_paths_without_their_first_slash_are_recognized():
   assert user_frames.innermost([(HERE.lstrip(os.sep), 9)]) == (HERE, 9)
 
 

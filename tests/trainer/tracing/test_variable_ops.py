@@ -15,7 +15,7 @@ from trainer.tracing import variable_store
 v1 = tf.compat.v1
 
 
-def test_programs_choose_variables_by_the_names_of_their_operations(device, tmp_path):
+def test_programs_choose_variables_by_operation_names(device, tmp_path):
   """As BERT does: what decays, and what a checkpoint is asked for."""
   seen = {}
 

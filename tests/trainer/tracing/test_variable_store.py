@@ -110,7 +110,7 @@ def test_a_name_that_is_asked_for_twice_is_not_that_of_another(store):
     assert list(store.variables) == ["v", "v_1", "v_2", "v_1_1"]
 
 
-def test_another_shape_or_dtype_is_an_error_that_names_the_variable(store):
+def test_other_shape_or_dtype_is_an_error_naming_the_variable(store):
   run(store, lambda: tf.Variable(tf.zeros([2, 3]), name="w").read_value())
   for value in (tf.zeros([2, 4]), tf.zeros([2, 3], tf.int32)):
     with pytest.raises(
@@ -195,7 +195,7 @@ def test_a_variable_whose_shape_differs_between_modes(tmp_path):
     estimator.evaluate(programs.examples(8))
 
 
-def test_training_on_another_kind_of_input_goes_on_with_the_same_optimizer(tmp_path, device):
+def test_training_on_another_input_keeps_the_optimizer(tmp_path, device):
   estimator = programs.estimator(tmp_path, device=device).train(programs.batches(24), steps=2)
   before = set(estimator.variables)
   estimator.train(programs.train_input, steps=2)

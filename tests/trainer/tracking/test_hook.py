@@ -60,7 +60,7 @@ def test_a_training_with_evaluations(tmp_path):
   ]
 
 
-def test_a_process_that_only_exports_sends_what_a_killed_one_could_not(tmp_path):
+def test_export_only_process_sends_what_a_killed_one_left(tmp_path):
   estimator = programs.estimator(tmp_path)
   estimator.train(programs.train_input, max_steps=10)
   following = Hook()

@@ -54,7 +54,7 @@ def test_all_is_sent_once_and_then_what_was_asked(tmp_path):
   sending.stop()
 
 
-def test_the_record_knows_what_was_sent_and_the_newest_checkpoint(tmp_path):
+def test_record_holds_sent_steps_and_the_newest_checkpoint(tmp_path):
   append(tmp_path, 10, 20)
   (tmp_path / "model.ckpt-10.index").touch()
   sender.Sender(Memory(tmp_path), str(tmp_path)).send()
@@ -63,7 +63,7 @@ def test_the_record_knows_what_was_sent_and_the_newest_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [trackers.UnreachableError, ImportError])
-def test_without_an_answer_there_is_one_warning_and_all_is_sent_later(tmp_path, caplog, kind):
+def test_no_answer_gives_one_warning_and_all_is_sent_later(tmp_path, caplog, kind):
   append(tmp_path, 10)
   tracker = Memory(tmp_path, answers=False)
   tracker.error = kind
@@ -83,7 +83,7 @@ def test_without_an_answer_there_is_one_warning_and_all_is_sent_later(tmp_path, 
   assert (tracker.steps, sending._pause) == ([10, 20], 2.0)
 
 
-def test_who_waits_for_a_dead_tracker_waits_no_longer_than_he_says(tmp_path):
+def test_wait_for_a_dead_tracker_lasts_no_longer_than_asked(tmp_path):
   tracker = Memory(tmp_path, answers=False)
   sending = sender.Sender(tracker, str(tmp_path), seconds=60.0)
   sending.start()
@@ -138,7 +138,7 @@ def test_what_fails_on_the_way_is_asked_again(tmp_path):
   assert len(tries) == 2
 
 
-def test_at_the_exit_the_request_under_way_is_finished_and_none_is_begun(tmp_path):
+def test_exit_finishes_the_current_request_and_begins_none(tmp_path):
   append(tmp_path, 10)
   begun = threading.Event()
   done = []

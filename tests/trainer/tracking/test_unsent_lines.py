@@ -33,7 +33,7 @@ def test_a_line_that_is_half_written_waits(tmp_path):
   assert found(lines) == [("train", 10, 0.5)]
 
 
-def test_after_a_kill_steps_that_are_done_again_are_not_sent_again(tmp_path):
+def test_repeated_steps_after_a_kill_are_not_sent_again(tmp_path):
   metrics_file.begin(str(tmp_path), 0)
   append(tmp_path, 10, 20, 30)
   metrics_file.begin(str(tmp_path), 10)
@@ -43,7 +43,7 @@ def test_after_a_kill_steps_that_are_done_again_are_not_sent_again(tmp_path):
   assert found(lines) == [("train", 40, 2.0)]
 
 
-def test_what_an_earlier_process_could_not_send_is_sent_as_it_is_valid(tmp_path):
+def test_unsent_lines_of_an_earlier_process_are_sent_as_valid(tmp_path):
   metrics_file.begin(str(tmp_path), 0)
   append(tmp_path, 10, 20, 30)
   metrics_file.begin(str(tmp_path), 10)

@@ -75,7 +75,7 @@ def finish():
   wandb.teardown()
 
 
-def test_a_resumed_training_is_one_run_of_a_group_with_each_step_once(tmp_path):
+def test_resumed_training_is_one_run_with_each_step_once(tmp_path):
   folder = tmp_path / "line"
   folder.mkdir()
   trial = trial_file.Trial(

@@ -75,7 +75,7 @@ def test_a_process_ends_that_takes_more_than_its_limit():
   assert done.returncode == memory.EXIT_CODE
 
 
-def test_the_limit_is_a_share_of_what_the_machine_or_the_container_has(tmp_path):
+def test_limit_is_a_share_of_machine_or_container_memory(tmp_path):
   meminfo, cgroup = tmp_path / "meminfo", tmp_path / "cgroup"
   cgroup.mkdir()
   assert memory.limit_bytes(str(meminfo), str(cgroup)) is None

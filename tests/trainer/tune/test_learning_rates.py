@@ -114,7 +114,7 @@ def test_a_later_training_is_as_if_nothing_had_been(tmp_path):
   np.testing.assert_array_equal(*values)
 
 
-def test_accumulated_gradients_are_applied_with_the_rate_of_their_step(tmp_path):
+def test_accumulated_gradients_use_the_rate_of_their_step(tmp_path):
   estimator = make(tmp_path, lambda: keras.optimizers.SGD(3.0), accumulate_steps=4)
   found = learning_rates.sweep(estimator, input_fn, 1e-4, 10.0, STEPS)
   assert 1e-3 < found.suggestion < 1.0

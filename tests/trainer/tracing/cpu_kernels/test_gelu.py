@@ -68,7 +68,7 @@ def test_other_tensors_keep_the_operations_of_tensorflow(x):
   assert not value_and_gradient(lambda x: tf.nn.gelu(x), x)[2]
 
 
-def test_a_batch_of_unknown_size_keeps_the_operations_of_tensorflow():
+def test_unknown_batch_size_keeps_tensorflows_operations():
   @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, LARGE[1]])])
   def step(x):
     with cpu_kernels.use():

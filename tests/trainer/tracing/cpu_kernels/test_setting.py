@@ -27,7 +27,7 @@ def kernels_used(tmp_path, device, **config):
 
 
 @pytest.mark.parametrize("device, default", [("cpu", True), ("cpu:8", False)])
-def test_by_default_one_core_uses_them_and_a_rehearsal_of_a_tpu_does_not(tmp_path, device, default):
+def test_one_core_uses_kernels_by_default_and_tpu_rehearsal_not(tmp_path, device, default):
   assert kernels_used(tmp_path, device) == default
 
 
