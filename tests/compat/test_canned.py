@@ -36,7 +36,7 @@ def test_as_in_2_15(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", long.except_for(["both"], canned_2_15.KEPT))
-def test_a_checkpoint_of_2_15_is_evaluated_and_trained_on_as_there(tmp_path, name):
+def test_checkpoint_of_2_15_evaluates_and_trains_on_as_in_2_15(tmp_path, name):
   make, label = canned_2_15.estimators(tf, estimator, tmp_path, device="cpu")[name]
   folder, checkpoint = pathlib.Path(make().model_dir), f"model.ckpt-{canned_2_15.STEPS}"
   shutil.copytree(KEPT / canned_2_15.folder_of(name), folder, dirs_exist_ok=True)

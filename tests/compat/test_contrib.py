@@ -211,7 +211,7 @@ def test_optimizers_train_alike_on_one_core_and_two(tmp_path, make, names):
   np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-6)
 
 
-def test_decoupled_weight_decay_takes_of_the_rows_that_have_gradients():
+def test_decoupled_weight_decay_shrinks_rows_with_gradients():
   """w - rate * w - the step: of all rows, of those of a sparse gradient, or not at all."""
   make = contrib.opt.extend_with_decoupled_weight_decay(tf.train.MomentumOptimizer)
   with tf.Graph().as_default(), tf.Session() as session:

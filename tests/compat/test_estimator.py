@@ -48,7 +48,7 @@ def test_a_last_batch_that_is_smaller_is_a_step(tmp_path):
   assert estimator.latest_step() == 2
 
 
-def test_data_that_end_are_read_from_their_beginning_in_each_training(tmp_path):
+def test_finite_data_are_read_from_the_start_in_each_training(tmp_path):
   estimator = programs.estimator(tmp_path)
   for _ in range(3):
     estimator.train(batches(16, epochs=1), steps=2)
@@ -101,7 +101,7 @@ PARAMS = {
 
 
 @pytest.mark.parametrize("given", PARAMS.values(), ids=PARAMS)
-def test_params_are_of_any_kind_and_what_a_function_changes_is_its_own(tmp_path, given):
+def test_params_keep_their_type_and_each_function_gets_a_copy(tmp_path, given):
   given, seen = copy.deepcopy(given), []
 
   def model_fn(features, labels, mode, params):
@@ -284,7 +284,7 @@ def test_a_checkpoint_has_three_files(tmp_path):
   assert not (tmp_path / "model.ckpt-0.meta").exists()
 
 
-def test_the_device_is_connected_before_an_input_fn_makes_tensors(tmp_path, monkeypatch):
+def test_device_is_connected_before_an_input_fn_makes_tensors(tmp_path, monkeypatch):
   connected = []
   connect = device_lib.connect
   monkeypatch.setattr(device_lib, "connect", lambda *args: connected.append(1) or connect(*args))

@@ -145,7 +145,7 @@ def test_modules_inside_of_contrib_have_its_names():
     tpu_config.gone  # noqa: B018
 
 
-def test_a_module_for_an_option_is_imported_and_its_names_say_why_they_are_not_there():
+def test_absent_contrib_modules_import_and_their_names_say_why():
   from trainer.compat.v1.contrib import quantize
 
   with pytest.raises(absent.AbsentNameError, match="no contrib.quantize.create_training_graph: it"):
@@ -211,14 +211,14 @@ def test_a_saver_of_all_variables_has_none_of_the_seeds_of_keras(tmp_path):
   assert seen[0] == ["looked_at"]
 
 
-def test_a_class_of_keras_and_of_tf_layers_is_refused_where_nothing_stands_for_it():
+def test_class_of_keras_and_tf_layers_without_equivalent_fails():
   with pytest.raises(errors.SettingError, match="derives from keras.layers.Masking"):
 
     class Both(tf.keras.layers.Masking, tf.layers.Layer):
       pass
 
 
-def test_a_sequential_that_knows_its_input_names_variables_as_2_15(tmp_path):
+def test_sequential_with_known_input_names_variables_as_2_15(tmp_path):
   """Also where tf.keras is first asked for in the model_fn: what it replaces is in place."""
   layers, names = tf.keras.layers, []
 
@@ -285,7 +285,7 @@ def test_the_verbosity_is_a_number_or_its_name():
     logging.set_verbosity(before)
 
 
-def test_a_class_that_becomes_a_tensor_is_an_argument_in_a_model_fn(tmp_path):
+def test_class_with_a_tensor_conversion_works_in_a_model_fn(tmp_path):
   class Doubled:
     def __init__(self, tensor):
       self.tensor = tensor
@@ -299,7 +299,7 @@ def test_a_class_that_becomes_a_tensor_is_an_argument_in_a_model_fn(tmp_path):
   assert seen == {"value": tf.float32}
 
 
-def test_the_reduction_of_keras_that_is_chosen_by_itself_is_the_mean():
+def test_auto_reduction_of_a_keras_loss_is_the_mean():
   for losses in (tf.keras.losses, tf_v2.losses):
     loss = losses.MeanSquaredError(losses.Reduction.AUTO)  # Keras 3 knows no "auto"
     assert float(loss(tf.constant([[1.0], [3.0]]), tf.zeros([2, 1]))) == 5.0

@@ -158,7 +158,7 @@ class Counts(tf.train.SessionRunHook):
     self.counted = run_values.results
 
 
-def test_a_saving_listener_runs_what_it_made_of_the_trainings_variables(tmp_path):
+def test_saving_listener_runs_operations_on_training_variables(tmp_path):
   config = tf_estimator.RunConfig(save_checkpoints_steps=2, device="cpu")
   estimator = tf_estimator.Estimator(programs.model_fn, str(tmp_path), config)
   listener, hook = Total(), Counts()

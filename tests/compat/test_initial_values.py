@@ -107,9 +107,7 @@ def test_an_init_fn_that_restores_is_where_variables_begin(tmp_path, checkpoint,
     ({"init_fn": lambda _, session: session.run("all")}, "init_fn asks for the value of 'all'"),
   ],
 )
-def test_a_scaffold_that_needs_a_session_is_refused_before_anything_is_written(
-  tmp_path, given, told
-):
+def test_scaffold_that_needs_a_session_fails_before_any_write(tmp_path, given, told):
   made = _estimator(tmp_path, lambda found, mode: tf.train.Scaffold(**given))
   with pytest.raises(errors.SettingError, match=told):
     made.train(batches(16), steps=1)
@@ -144,7 +142,7 @@ def test_sparse_features_are_trained_on(tmp_path, device, from_iterator):
   np.testing.assert_allclose(made.get_variable_value("counts"), wanted, rtol=1e-6)
 
 
-def test_sparse_rows_of_other_lengths_are_shared_by_cores_in_an_evaluation(tmp_path):
+def test_sparse_rows_of_other_lengths_are_shared_by_the_cores(tmp_path):
   places = [[0, 0], [0, 2], [1, 1], [2, 0], [2, 1], [2, 2], [4, 0]]
   ids = tf.SparseTensor(places, [float(i) for i in range(7)], [6, 3])
 

@@ -33,7 +33,7 @@ def evaluated(tmp_path, make_ops, device="cpu", batch=20, modes=("eval",)):
   return estimator.evaluate(input_fn), *seen
 
 
-def test_what_is_computed_of_several_metrics_is_that_of_all_batches(tmp_path):
+def test_value_computed_of_several_metrics_is_of_all_batches(tmp_path):
   def make_ops(labels, classes):
     precision, recall = tf.metrics.precision(labels, classes), tf.metrics.recall(labels, classes)
     f1 = tf.div_no_nan(2.0 * precision[0] * recall[0], precision[0] + recall[0])

@@ -151,7 +151,7 @@ def test_a_predictor_calls_a_signature(tmp_path):
     contrib.predictor.from_saved_model(str(tmp_path), signature_def_key="other")
 
 
-def test_dynamic_rnn_makes_its_variables_in_a_model_fn_of_each_mode(tmp_path):
+def test_dynamic_rnn_makes_its_variables_in_every_mode(tmp_path):
   def model_fn(features, labels, mode):
     cell = tf.nn.rnn_cell.BasicLSTMCell(2)
     outputs, _ = tf.nn.dynamic_rnn(cell, features["x"], dtype=tf.float32)

@@ -50,6 +50,6 @@ def test_a_last_batch_of_sparse_features_counts(tmp_path):
   assert estimator.evaluate(nine)["loss"] == pytest.approx(alone.evaluate(nine)["loss"])
 
 
-def test_sparse_features_of_unknown_width_are_refused_by_xla_devices(tmp_path):
+def test_sparse_features_of_unknown_width_are_refused_by_xla(tmp_path):
   with pytest.raises(errors.InputError, match="SparseTensor .*ids.* width"):
     programs.estimator(tmp_path, "xla:2", fn=embeds).train(ids_of_any_width)

@@ -26,7 +26,7 @@ def test_a_strategy_is_the_device_and_connects_nothing(monkeypatch):
     _ = distribute.ParameterServerStrategy
 
 
-def test_the_cores_of_octet_device_are_there_before_the_program_starts_tensorflow(monkeypatch):
+def test_cores_of_octet_device_exist_before_tensorflow_starts(monkeypatch):
   made, config = [], tensorflow.config
   monkeypatch.setattr(config, "get_logical_device_configuration", lambda cpu: None)
   monkeypatch.setattr(

@@ -30,7 +30,7 @@ class SessionTest(tf.test.TestCase):
     names = [variable.op.name for variable in tf.trainable_variables()]
     assert names == ["dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"]
 
-  def test_the_initial_value_of_a_variable_is_an_input_of_its_assignment(self):
+  def test_initial_value_of_a_variable_feeds_its_assignment(self):
     tf.layers.dense(self.x, 2, use_bias=False)
     (kernel,) = tf.trainable_variables()
     assert kernel.initializer.type == "Assign"  # what walks a graph from tensor to tensor finds

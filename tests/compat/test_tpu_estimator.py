@@ -113,7 +113,7 @@ def test_an_input_fn_gets_the_batch_size_of_its_configuration(tmp_path, kind, tr
 
 
 @pytest.mark.parametrize("kind", long.except_for(["PER_HOST_V2"], ["PER_HOST_V1", "PER_HOST_V2"]))
-def test_a_batch_that_an_input_fn_fixes_itself_is_shared_by_the_cores(tmp_path, kind):
+def test_batch_size_fixed_in_the_input_fn_is_shared_by_cores(tmp_path, kind):
   def input_fn(params):
     x, y = programs.arrays()
     return tf.data.Dataset.from_tensor_slices(({"x": x}, y)).batch(16, drop_remainder=True)
@@ -178,7 +178,7 @@ def test_a_context_is_given_where_cores_stand_in_for_a_tpu(tmp_path, device, use
   )
 
 
-def test_a_replica_id_of_xla_is_refused_and_does_not_end_the_process(tmp_path):
+def test_replica_id_of_xla_is_refused_without_a_crash(tmp_path):
   def model_fn(features, labels, mode, params):
     features = {"x": features["x"] + tf.cast(xla.replica_id(), tf.float32)}
     return programs.tpu_model_fn(features, labels, mode, params)

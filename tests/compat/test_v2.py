@@ -121,7 +121,7 @@ def test_canned_estimators_of_tensorflow_1_are_beside_those_of_2():
   assert tf.compat.v1.keras.optimizers is tf.keras.optimizers
 
 
-def test_arguments_without_a_name_are_in_the_order_of_tensorflow_2(tmp_path):
+def test_positional_arguments_have_the_order_of_tensorflow_2(tmp_path):
   """Where tf.compat.v1 has a partitioner before the configuration."""
   config = tf.estimator.RunConfig(model_dir=str(tmp_path))
   head, (wide, deep) = tf.estimator.RegressionHead(), programs.columns(tf)
@@ -202,7 +202,7 @@ def test_a_model_that_lies_in_a_file_is_loaded_by_the_program():
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:2"])
-def test_a_model_fn_that_is_called_twice_has_the_slots_of_two_trainings(tmp_path, device):
+def test_model_fn_called_twice_has_the_slots_of_two_trainings(tmp_path, device):
   base = tf.estimator.LinearClassifier([tf.feature_column.numeric_column("x")])
 
   def model_fn(features, labels, mode, config):
