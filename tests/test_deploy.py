@@ -101,9 +101,7 @@ def test_bash_takes_the_scripts(path):
   ("code", "restarts", "queued"),
   [(0, 0, False), (75, 0, True), (1, 0, False), (137, 0, True), (75, 20, False)],
 )
-def test_the_slurm_script_starts_tasks_and_queues_again_what_may_go_on(
-  tmp_path, code, restarts, queued
-):
+def test_slurm_script_starts_tasks_and_requeues_resumable_jobs(tmp_path, code, restarts, queued):
   log = tmp_path / "log"
   for name, text in (
     ("srun", SRUN),

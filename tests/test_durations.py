@@ -39,7 +39,7 @@ def test_what_is_neither_slow_nor_long_is_quick(file):
   assert [item.marks for item in items] == [[], ["quick"], ["long"]]
 
 
-def test_functions_that_were_not_run_stay_unless_their_file_is_gone(monkeypatch, tmp_path):
+def test_functions_not_run_stay_unless_their_file_is_gone(monkeypatch, tmp_path):
   (tmp_path / "tests").mkdir()
   (tmp_path / "tests" / "test_a.py").touch()
   monkeypatch.setattr(durations, "FILE", tmp_path / "tests" / "durations.json")

@@ -265,7 +265,7 @@ def test_the_rules_find_what_breaks_them(rule, source, found):
   assert list(rule(ast.parse(source))) == found
 
 
-def test_the_command_and_its_configuration_do_not_import_tensorflow():
+def test_command_and_configuration_do_not_import_tensorflow():
   code = """
 import sys, trainer, trainer.main, trainer.config
 print([name for name in ('tensorflow', 'keras', 'numpy') if name in sys.modules])
@@ -295,7 +295,7 @@ print([name for name in ('tensorflow', 'keras') if name in sys.modules])
   assert done.stdout.endswith("[]\n")
 
 
-def test_the_readmes_first_command_imports_no_package_that_it_does_not_use(tmp_path):
+def test_readmes_first_command_imports_no_unused_package(tmp_path):
   """It trains, evaluates, exports and checks the export, with two steps here."""
   code = """
 import atexit, sys

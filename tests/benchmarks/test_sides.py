@@ -30,7 +30,7 @@ def eater(turns):
     kept.append(bytearray(20 * 2**20))
 
 
-def test_the_order_is_reversed_from_round_to_round_and_ratios_are_of_one_round(tmp_path):
+def test_order_alternates_by_round_and_ratios_are_of_one_round(tmp_path):
   log = tmp_path / "log"
   slices = sides.alternate(
     {

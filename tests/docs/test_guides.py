@@ -202,6 +202,6 @@ def test_a_block_that_fails_is_shown(language, line, tmp_path):
   assert line in printed
 
 
-def test_files_are_written_and_blocks_without_a_mark_are_left_alone(tmp_path, monkeypatch):
+def test_files_are_written_and_unmarked_blocks_are_not_run(tmp_path, monkeypatch):
   in_folder("```gin a/b.gin\nx = 1\n```\n\n```bash\nexit 1\n```\n", tmp_path, monkeypatch)
   assert pathlib.Path("a/b.gin").read_text() == "x = 1\n"

@@ -56,7 +56,7 @@ GRAPH = {
 }
 
 
-def test_nodes_of_a_layer_do_not_overlap_and_edges_pass_beside_them():
+def test_nodes_of_a_layer_do_not_overlap_each_other_or_edges():
   layer = draw.levels(GRAPH)
   widths = {node: 60.0 + 10 * len(node) for node in GRAPH}
   found = layers.place(GRAPH, layer, widths)
@@ -81,7 +81,7 @@ def test_nodes_of_a_layer_do_not_overlap_and_edges_pass_beside_them():
 
 
 @pytest.mark.parametrize("name", draw.ALL)
-def test_drawings_follow_light_and_dark_by_themselves_and_on_the_site(name):
+def test_drawings_follow_light_and_dark_alone_and_on_the_site(name):
   text = draw.ALL[name]()
   assert "prefers-color-scheme: dark" in text
   assert '[data-md-color-scheme="slate"] .drawing {' in text
@@ -120,7 +120,7 @@ def test_every_error_is_there(references):
       assert f"| `{name}` |" in page
 
 
-def test_a_notebook_is_a_page_with_its_cells_and_a_link_to_itself(tmp_path, references):
+def test_notebook_becomes_a_page_with_its_cells_and_a_link(tmp_path, references):
   pytest.importorskip("mkdocs")
   from docs.tools import hooks
 

@@ -11,7 +11,7 @@ def write(root, *paths):
     (root / path).write_text(text)
 
 
-def test_modules_are_listed_that_no_file_of_tests_has_the_name_of(tmp_path):
+def test_modules_without_a_test_file_of_their_name_are_listed(tmp_path):
   write(
     tmp_path,
     ("trainer/loop/rollback.py", ""),

@@ -26,7 +26,7 @@ def test_every_binding_is_known_and_used(path):
 
 
 @pytest.mark.parametrize("path", files("operative"))
-def test_every_default_that_was_written_down_is_still_a_parameter(path):
+def test_every_recorded_default_is_still_a_parameter(path):
   config.load([str(path)])
   written = [line for line in path.read_text().splitlines() if " = " in line]
   assert len(written) > 30

@@ -133,7 +133,7 @@ def test_mixup_is_a_mean_of_both_images_and_labels():
   assert 0.2 < weights[DIFFER].std() < 0.4  # of uniform numbers: 0.29
 
 
-def test_a_small_concentration_leaves_most_images_nearly_as_they_are():
+def test_small_concentration_leaves_most_images_almost_unchanged():
   _, _, weights = mix(mixup=0.1)
   assert np.mean((weights < 0.05) | (weights > 0.95)) > 0.6
 
@@ -144,7 +144,7 @@ def test_the_weights_have_the_distribution():
     np.testing.assert_allclose([found.mean(), found.var()], [0.5, variance], rtol=2e-3)
 
 
-def test_cutmix_takes_a_box_of_the_other_image_and_as_much_of_its_label():
+def test_cutmix_mixes_labels_by_the_area_of_the_other_image():
   images, _, weights = mix(cutmix=1.0)
   theirs = (images == OTHERS).all(-1) & (IMAGES != OTHERS).any(-1)
   own = (images == IMAGES).all(-1)
@@ -156,7 +156,7 @@ def test_cutmix_takes_a_box_of_the_other_image_and_as_much_of_its_label():
   assert 0.2 < theirs.mean() < 0.6
 
 
-def test_with_both_each_example_has_one_of_them_and_a_share_has_none():
+def test_mixup_or_cutmix_is_drawn_per_example_and_some_get_none():
   images, _, _ = mix(mixup=1.0, cutmix=1.0, share=0.8)
   same = (images == IMAGES).all((1, 2, 3))
   is_cut = ((images == IMAGES) | (images == OTHERS)).all((1, 2, 3)) & ~same

@@ -50,7 +50,7 @@ def test_in_order_with_the_last_partial_batch(folder, cache):
   assert np.concatenate([labels for _, labels in dataset]).tolist() == [0] * 4 + [1] * 4
 
 
-def test_training_is_endless_in_full_batches_each_image_once_an_epoch(folder, cache):
+def test_training_repeats_full_batches_with_each_image_once(folder, cache):
   tf.random.set_seed(1)
   dataset = read(folder, cache=cache, training=True)
   assert dataset.element_spec[0]["image"].shape == [3, 8, 8, 3]
@@ -78,7 +78,7 @@ def test_the_seed_decides_the_order_and_the_augmentation(folder, settings):
   assert (one != first(2)).any()
 
 
-def test_augmentation_differs_between_epochs_and_examples_and_is_off_in_evaluation(folder):
+def test_augmentation_differs_by_epoch_and_is_off_in_evaluation(folder):
   def shown(images, draw):
     return tf.ones(tf.shape(images)) * draw(1)[:, :, tf.newaxis, tf.newaxis] * 255.0
 
@@ -137,7 +137,7 @@ def test_train_and_validation_are_apart_complete_and_stay(folder):
   assert [value for value in later if value != 255] == splits["validation"]
 
 
-def test_a_cache_on_disk_is_written_once_and_not_used_for_other_files(folder, tmp_path):
+def test_disk_cache_is_written_once_and_not_used_for_new_files(folder, tmp_path):
   cache = tmp_path / "cache"
   read(folder, cache=str(cache))
   before = {path.name: path.stat().st_mtime_ns for path in cache.iterdir()}

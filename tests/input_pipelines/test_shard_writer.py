@@ -72,7 +72,7 @@ def test_goes_on_where_it_was_cut_short(source, tmp_path, monkeypatch):
   assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-def test_finished_shards_are_not_written_again_and_a_damaged_one_is(source, tmp_path):
+def test_only_damaged_shards_are_written_again(source, tmp_path):
   out = tmp_path / "out"
   shard_writer.write(source, str(out), 3)
   before = contents(out)

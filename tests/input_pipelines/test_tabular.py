@@ -159,7 +159,7 @@ def test_files_that_cannot_be_read(name, tmp_path):
     batches(str(tmp_path / name), str(tmp_path / name))
 
 
-def test_the_texts_of_a_csv_file_are_categories_as_they_are_there(tmp_path):
+def test_csv_texts_are_categories_exactly_as_written(tmp_path):
   (tmp_path / "train.csv").write_text("zip,won\n007,1\n7,0\ntrue,1\n,0\n")
   train = str(tmp_path / "train.csv")
   ((features, _),) = batches(train, train, {"zip": "category", "won": "label"})

@@ -164,9 +164,7 @@ def connections(monkeypatch):
   return asked
 
 
-def test_a_machine_that_cannot_be_reached_is_told_before_the_download(
-  tmp_path, connections, monkeypatch
-):
+def test_unreachable_machine_is_reported_before_the_download(tmp_path, connections, monkeypatch):
   def refuse(address, timeout):
     raise OSError("no route")
 
@@ -180,7 +178,7 @@ def test_a_machine_that_cannot_be_reached_is_told_before_the_download(
 
 
 @pytest.mark.parametrize("remedy", ["bucket", "downloads"])
-def test_a_set_whose_machine_is_gone_may_come_from_the_bucket_or_from_earlier_downloads(
+def test_bucket_or_earlier_download_replaces_an_absent_machine(
   remedy, tmp_path, connections, monkeypatch
 ):
   import tensorflow_datasets as tfds

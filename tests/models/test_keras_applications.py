@@ -175,7 +175,7 @@ def test_images_are_as_the_network_wants_them(name, low, high):
     )
 
 
-def test_red_comes_last_where_the_network_was_trained_with_blue_first():
+def test_red_comes_last_for_networks_trained_on_bgr_images():
   red = np.array([1.0, 0.0, 0.0], np.float32) * np.ones((1, 2, 2, 3), np.float32)
   assert float(keras_applications.preprocess("ResNet50", red)[0, 0, 0, 2]) == pytest.approx(
     255 - 123.68
