@@ -153,7 +153,7 @@ def test_a_weight_of_an_example_is_that_of_all_its_labels():
   [
     (functools.partial(cifar10_cnn.model_fn, filters=(2, 2), units=4), "image", [8, 8, 1]),
     (digits_mlp.model_fn, "image", [8, 8, 1]),
-    (functools.partial(fashion_mnist_cnn.model_fn, filters=(2, 2, 2), units=4), "image", [8, 8, 1]),
+    (functools.partial(fashion_mnist_cnn.model_fn, filters=(2,), units=4), "image", [8, 8, 1]),
     (functools.partial(tabular_mlp.model_fn, classes=10), "numbers", [5]),
     (
       functools.partial(
