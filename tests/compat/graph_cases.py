@@ -281,6 +281,43 @@ def a_value_that_is_read_before(p):
 
 
 @case
+def a_value_that_is_read_after_without_waiting(p):
+  w, _ = p.weights()
+  state = p.state("state", 1.0)
+
+  def normalized():
+    found = 0.25 * state + 0.5 * w + 0.5
+    with p.tf.control_dependencies([state.assign(found)]):
+      return p.tf.identity(found)
+
+  first, second = normalized(), normalized()
+  loss = p.loss(w * p.tf.stop_gradient(first) + p.tf.stop_gradient(second))
+  return dict(loss=loss, train_op=p.sgd(loss))
+
+
+@case
+def a_copy_beside_the_optimizer(p):
+  w, b = p.weights()
+  old, new = p.state("old"), p.state("new")
+  loss = p.loss(w, b)
+  trained = p.sgd(loss)
+  copied = old.assign(w)
+  with p.tf.control_dependencies([trained]):
+    waited = new.assign(w.read_value())
+  return dict(loss=loss, train_op=p.tf.group(trained, copied, waited))
+
+
+@case
+def a_read_beside_a_branch_that_assigns(p):
+  w, _ = p.weights()
+  state, seen = p.state("state", 1.0), p.state("seen")
+  loss = p.loss(w)
+  made = p.tf.cond(loss > -1.0, lambda: state.assign_add(1.0), lambda: p.tf.constant(0.0))
+  noted = seen.assign(state * 1.0)
+  return dict(loss=loss, train_op=p.tf.group(p.sgd(loss), made, noted))
+
+
+@case
 def a_swap_of_two_variables(p):
   w, _ = p.weights()
   one, other = p.state("one", 1.0), p.state("other", 2.0)
@@ -626,6 +663,18 @@ def normalized(p, **given):
 @case(alike=True)
 def batch_norm_fetched(p):
   loss = p.tf.reduce_mean((p.variable("w") * normalized(p) - p.y) ** 2)
+  with p.tf.control_dependencies(p.tf.get_collection(p.tf.GraphKeys.UPDATE_OPS)):
+    return dict(loss=loss, train_op=p.sgd(loss))
+
+
+@case(alike=True)
+def batch_norm_called_twice(p):
+  def called(scale):
+    with p.tf.variable_scope("norm", reuse=p.tf.AUTO_REUSE):
+      rows = scale * p.tf.stack([p.x, -p.x], 1)
+      return p.tf.layers.batch_normalization(rows, training=True, momentum=0.5)[:, 0]
+
+  loss = p.tf.reduce_mean((p.variable("w") * (called(1.0) + called(3.0) ** 2) - p.y) ** 2)
   with p.tf.control_dependencies(p.tf.get_collection(p.tf.GraphKeys.UPDATE_OPS)):
     return dict(loss=loss, train_op=p.sgd(loss))
 

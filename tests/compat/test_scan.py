@@ -504,6 +504,7 @@ def test_a_package_that_is_not_installed_is_named_with_the_command_that_installs
     ("contrib.keras.layers.Dense", "keras.layers.Dense"),
     ("contrib.signal.frame", "signal.frame"),
     ("contrib.util.make_tensor_proto", "make_tensor_proto"),
+    ("contrib.data.TFRecordDataset", "data.TFRecordDataset"),
   ],
 )
 def test_other_names_of_the_same(name, is_what):
@@ -634,3 +635,72 @@ def test_a_package_that_is_not_there_is_no_fine_program(tmp_path, run_command):
   assert told in done.stdout
   said = f"missing no_such_package is neither installed here nor among the files: {path}:2\n"
   assert done.stdout.endswith(said)
+
+
+@pytest.mark.parametrize(
+  ("text", "absent"),
+  [
+    ("def f(): return tf.contrib\nf().gone", {"contrib.gone"}),
+    ("def f():\n  import tensorflow as t\n  return t\nf().gone", {"gone"}),
+    ("def f(): return tf\ntf2 = f()\ntf2.gone", {"gone"}),
+    ("def f(x):\n  if x: return None\n  return tf.contrib\nf(1).gone", {"contrib.gone"}),
+    ("def f(): return tf\ndef g(): return f()\ng().gone", {"gone"}),
+    ("class A:\n  def f(self): return tf\n  def g(self): self.f().gone", {"gone"}),
+    (
+      "class A:\n  t = tf.contrib\n  def g(self): self.t.gone\nA.t.also",
+      {"contrib.gone", "contrib.also"},
+    ),
+    ("def f(x, t=tf.contrib): t.gone", {"contrib.gone"}),
+    ("def f(*, t=tf.contrib): t.gone", {"contrib.gone"}),
+    ("globals()['tf'].gone", {"gone"}),
+    ("vars(tf)['gone'], tf.__dict__['also']", {"gone", "also"}),
+    ("sys.modules['tensorflow.contrib'].gone", {"tensorflow.contrib.gone"}),
+    ("exec('tf.gone')\nx = eval('tf.also')", {"gone", "also"}),
+    ("exec('t = tf.contrib')\nt.gone", {"contrib.gone"}),
+  ],
+)
+def test_modules_from_functions_defaults_classes_and_texts_are_followed(tmp_path, text, absent):
+  assert absent_names_of(tmp_path, {"program": f"import tensorflow as tf\n{text}\n"}) == absent
+
+
+def test_a_function_of_another_file_that_returns_tensorflow_is_followed(tmp_path):
+  texts = {
+    "door": "def tensorflow():\n  import tensorflow as tf\n  return tf\n",
+    "program": "import door\nfrom door import tensorflow as t\nt().gone, door.tensorflow().also\n",
+  }
+  assert absent_names_of(tmp_path, texts) == {"gone", "also"}
+
+
+@pytest.mark.parametrize(
+  ("text", "lines"),
+  [
+    ("modules = {'t': tf.contrib}", ["tf.contrib"]),
+    ("modules = [tf, tf.nn]", ["tf"]),
+    ("a, b = tf.contrib, 3", ["tf.contrib"]),
+    ("f(tf.contrib), f(t=tf.contrib.layers)", ["tf.contrib", "tf.contrib.layers"]),
+    ("f = lambda: tf.contrib", ["tf.contrib"]),
+    ("def f(x): return tf if x else np", ["tf"]),
+    ("def f(x):\n  if x: return tf\n  return tf.contrib", ["tf", "tf.contrib"]),
+    ("def f(): yield tf", ["tf"]),
+    ("def f(): return tf\nmap(f, [1])", ["tf"]),
+    ("class A: t = tf\nmodel.t.contrib", ["tf"]),
+    ("getattr(tf.contrib, name)", ["tf.contrib"]),
+    ("globals()[name].layers", ["tf"]),
+    ("exec(text)", ["tf"]),
+    ("exec('import tensorflow as t')", ["tf"]),
+    ("for one in (tf.contrib,): one.gone", ["tf.contrib"]),
+    ("with f() as tf.contrib.x: pass\nx = tf.contrib or None", ["tf.contrib"]),
+    ("setattr(tf.contrib, 'x', 1), hasattr(tf, 'contrib'), isinstance(tf.contrib, x)", []),
+    ("activation = getattr(tf.nn, name)\nf(summary=tf.summary)", []),
+    ("if tf.contrib and 3: pass\nassert tf\ntf.contrib", ["tf.contrib"]),
+    ("import ops\nf(tf.layers.dense, tf.train.AdamOptimizer)", []),
+  ],
+)
+def test_modules_that_the_command_cannot_follow_are_told(tmp_path, run_command, text, lines):
+  path = write(tmp_path, f"import tensorflow as tf\nimport numpy as np\n{text}\n")
+  (tmp_path / "ops.py").touch()
+  done = run_command(tmp_path)
+  told = [line for line in done.stdout.splitlines() if line.startswith("unseen")]
+  assert [line.split(" hands ")[1].split(" on,")[0] for line in told] == lines
+  assert all(f"{path}:" in line for line in told)
+  assert done.returncode == (1 if lines else 0)

@@ -4,7 +4,8 @@ Reads the Python files without running them. Prints the changes of their imports
 whether each program means names of TensorFlow 1 or 2 by a plain `tensorflow`. For each name, prints
 its source: TensorFlow, trainer.compat, or nothing. --run imports each module in its own process.
 The exit status is 1 if a name cannot work, if the names that a program means are unclear, if a file
-is no Python 3, if a package is not installed, or if an import of --run fails.
+is no Python 3, if a package is not installed, if the command cannot see which names of a module a
+program uses, or if an import of --run fails.
 """
 
 import os
@@ -51,7 +52,7 @@ def main(argv: list[str]) -> None:
   programs = apis.programs(sources, _API.value)
   sources = [one for program in programs for one in program.sources]
   found = report.rows(programs)
-  missing = exports.missing(sources)
+  missing, unseen = exports.missing(sources), [*report.unseen(programs)]
   diffs = [report.diff(one, program.api) for program in programs for one in program.sources]
   if _RUN.value and any(diffs) and not _WRITE.value:
     raise errors.SettingError("--run imports the files on the disk: add --write.")
@@ -67,13 +68,14 @@ def main(argv: list[str]) -> None:
   else:
     lines = [f"unread  {path}: not Python 3, not changed. {why}" for path, why in unread.items()]
     lines += [*report.choices(programs), report.table(found), *report.own_trainers(programs)]
+    lines += [*unseen]
     lines += [*report.not_installed(missing, programs)]
     lines += [f"failed  {path}: its import raises {why}" for path, why in failed.items()]
     told = "".join(diffs) + "".join(f"{line}\n" for line in lines)
   _tell(told)
   is_unsure = any(program.api is None for program in programs)
   is_absent = any(row["status"] == verdicts.ABSENT for row in found)
-  sys.exit(any([unread, is_unsure, is_absent, missing, failed]))
+  sys.exit(any([unread, is_unsure, is_absent, missing, failed, unseen]))
 
 
 def _tell(text: str) -> None:

@@ -15,6 +15,11 @@ automatic control dependencies do not see them, and they are not part of the fun
 use outside of the model_fn, fetches an operation: Octet uses the loss, the predictions, the tensors
 of metrics and of the host_call, and the scalars of summaries. In a branch or a loop of the
 model_fn, the operations that its outputs reach run.
+
+A read that waits for nothing gives the value at the start of the step: a session runs it at once,
+before assignments that wait for a computation. Automatic control dependencies would put it behind
+all assignments that the program made before it. Spectral norm and batch norm, called for real and
+for generated images, read in their second call what the first one assigned.
 """
 
 import contextlib
@@ -35,6 +40,8 @@ v1 = tf.compat.v1
 
 Frames = Sequence[tuple[str, int]]
 
+_BRANCHES = ("Case", "If", "While")  # may change the variables in their inputs
+
 
 @dataclasses.dataclass
 class _Graph:
@@ -44,12 +51,14 @@ class _Graph:
     made: all operations of the model_fns.
     fetched: the operations named by `fetch`.
     left_out: the operations outside the function; known when the graph is complete.
+    early: reads that run before the assignments that were made before them → their handles.
     control_inputs: operation → its control inputs before TensorFlow added automatic ones.
   """
 
   made: set[str] = dataclasses.field(default_factory=set)
   fetched: set[str] = dataclasses.field(default_factory=set)
   left_out: frozenset[str] = frozenset()
+  early: dict[str, str] = dataclasses.field(default_factory=dict)
   control_inputs: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
 
@@ -256,6 +265,20 @@ def _unreached(graph, found, returned):
   return frozenset(found.made - {operation.name for operation in needed})
 
 
+def _early(operations, found):
+  """Returns the reads that wait for nothing, behind a change of their variable → their handles."""
+  early, changed = {}, set()
+  for operation in operations:
+    if operation.type == "ReadVariableOp":
+      handle = operation.inputs[0].op.name
+      waits = found.control_inputs.get(operation.name)
+      if handle in changed and operation.name in found.made and not waits:
+        early[operation.name] = handle
+    elif assignments.changes_a_variable(operation.type) or operation.type in _BRANCHES:
+      changed.update(one.op.name for one in operation.inputs if one.dtype == tf.resource)
+  return early
+
+
 def _note(operation):
   trace, made = _trace.get(), _made.get()
   if made is not None:
@@ -304,12 +327,13 @@ def _add_control_dependencies(original, dependencies, *args):
   graph = None if tf.executing_eagerly() else v1.get_default_graph()
   found = _graphs.get(graph) if graph is not None else None
   if found is not None:
-    found.left_out = frozenset()  # an inner context may have chosen already
+    found.left_out, found.early = frozenset(), {}  # an inner context may have chosen already
     for each in graph.get_operations():
       if each.name not in found.control_inputs:
         found.control_inputs[each.name] = tuple(one.name for one in each.control_inputs)
     returned = tensorflow_internals.returned_tensors(dependencies)
     found.left_out = _unreached(graph, found, returned)
+    found.early = _early(graph.get_operations(), found)
   return original(dependencies, *args)
 
 
@@ -317,11 +341,22 @@ def _add_control_dependencies(original, dependencies, *args):
 @patches.replaces(tf.Graph, "get_operations")
 def _get_operations(original, graph):
   operations, found = original(graph), _graphs.get(graph)
-  if found is None or not found.left_out:
+  if found is None or not (found.left_out or found.early):
     return operations
   # The gradient of a loop gets outputs after its graph is complete: TensorListPopBack of values
   # that nothing else may need.
   outputs = [tensor.op for tensor in getattr(graph, "outputs", ()) if tensor is not None]
   if any(one.name in found.left_out for one in outputs):
     found.left_out -= {one.name for one in reached(outputs)}
-  return [operation for operation in operations if operation.name not in found.left_out]
+  operations = [operation for operation in operations if operation.name not in found.left_out]
+  return _in_order(operations, found.early) if found.early else operations
+
+
+def _in_order(operations, early):
+  """Returns operations with each early read behind its handle."""
+  reads: dict[str, list[tf.Operation]] = {}
+  for operation in operations:
+    if operation.name in early:
+      reads.setdefault(early[operation.name], []).append(operation)
+  others = (operation for operation in operations if operation.name not in early)
+  return [one for each in others for one in (each, *reads.get(each.name, ()))]

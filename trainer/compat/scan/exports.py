@@ -16,7 +16,7 @@ from typing import Any
 from trainer.compat.scan import source as source_lib
 from trainer.compat.scan import uses, verdicts
 from trainer.compat.scan.source import Source, Taken
-from trainer.compat.scan.uses import FILE, INSIDE, V1, V2, Bound
+from trainer.compat.scan.values import FILE, INSIDE, V1, V2, Bound, Files
 
 _STAR = "*"
 
@@ -26,14 +26,29 @@ def linked(sources: Sequence[Source]) -> list[Source]:
   by_path = {source.path.resolve(): source for source in sources}
   bound = _bound(by_path)
   files = {str(path): names for path, names in bound.items()}
+  names = {path: bound[path] | _of_stars(path, by_path, bound) for path in by_path}
+  loose = _loose(by_path, names, files)
   found = []
   for path, source in by_path.items():
-    names = bound[path] | _of_stars(path, by_path, bound)
-    if names.keys() - source.bound.keys():
+    if loose or names[path].keys() - source.bound.keys():
       own = [use for use in source.uses if use.api == INSIDE]
-      source = dataclasses.replace(source, uses=uses.found(source.tree, names, own, files))
+      given = uses.found(source.tree, names[path], own, files, loose)
+      source = dataclasses.replace(source, uses=given)
     found.append(source)
   return found
+
+
+def _loose(
+  by_path: dict[pathlib.Path, Source], names: dict[pathlib.Path, Bound], files: Files
+) -> Bound:
+  """Returns attribute → a module that lacks names, for attributes that any file sets."""
+  return {
+    attribute: value
+    for path, source in by_path.items()
+    for key, value in uses.attributes(source.tree, names[path], files).items()
+    if value[1] != FILE and verdicts.is_incomplete(*value)
+    if (attribute := key.rpartition(".")[2].removesuffix("()"))
+  }
 
 
 def file_of(importer: pathlib.Path, dots: int, name: str, known: Any) -> pathlib.Path | None:
@@ -139,8 +154,10 @@ def _taken(
       root = file_of(path, 0, one.bound.split(".")[0], known)
       if "." in one.bound and root:
         yield one.bound.split(".")[0], (str(root), FILE)
-    elif module and one.name in bound[module]:
-      yield one.bound, bound[module][one.name]
+    elif module and {one.name, f"{one.name}()"} & bound[module].keys():
+      for end in ("", "()"):
+        if f"{one.name}{end}" in bound[module]:
+          yield f"{one.bound}{end}", bound[module][f"{one.name}{end}"]
     elif inner := file_of(path, one.dots, f"{one.module}.{one.name}".strip("."), known):
       yield one.bound, (str(inner), FILE)
 

@@ -35,7 +35,7 @@ def rows(programs: list[Program]) -> list[dict[str, object]]:
   places: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
   for program in programs:
     for source in program.sources:
-      for use in source.uses:
+      for use in filter(lambda use: use.name, source.uses):
         key = use.name, _package(use.name, use.api, program.api)
         places[key].append(f"{source.path}:{use.line}")
       for one in source.imports:
@@ -120,6 +120,21 @@ def own_trainers(programs: list[Program]) -> Iterator[str]:
     )
 
 
+def unseen(programs: list[Program]) -> Iterator[str]:
+  """Returns a line for each module that goes where the scan cannot follow its names."""
+  for program in programs:
+    for source in program.sources:
+      lost = {(use.line, use.name, use.api) for use in source.uses if use.is_lost}
+      for line, name, api in sorted(lost):
+        if verdicts.is_incomplete(name, _package(name, api, program.api)):
+          shown = name if api == INSIDE else f"tf.{name}".rstrip(".")
+          yield (
+            f"unseen  {source.path}:{line} hands {shown} on, or runs a text that may use it: the "
+            "command does not see which of its names the program takes. Compare them with "
+            "`absent` names by hand."
+          )
+
+
 def not_installed(missing: dict[str, list[str]], programs: list[Program]) -> Iterator[str]:
   """A line for each package of exports.missing."""
   paths = [source.path for program in programs for source in program.sources]
@@ -164,7 +179,8 @@ def as_json(
   missing: dict[str, list[str]],
 ) -> str:
   """All as JSON: {"programs": [...], "names": [...], "diffs": {path: diff}, "unread": {path: why},
-  "own_trainers": [...], "failed": {path: why}, "missing": {package: [place, ...]}}.
+  "own_trainers": [...], "failed": {path: why}, "missing": {package: [place, ...]},
+  "unseen": [...]}.
 
   Args:
     unread: path → why the file is unreadable.
@@ -188,4 +204,5 @@ def as_json(
   }
   whole = {"programs": told, "names": found, "diffs": diffs, "unread": unread, "failed": failed}
   whole |= {"own_trainers": [*own_trainers(programs)], "missing": missing}
+  whole |= {"unseen": [*unseen(programs)]}
   return json.dumps(whole, indent=1)

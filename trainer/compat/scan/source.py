@@ -6,7 +6,8 @@ import pathlib
 from collections.abc import Iterator
 
 from trainer.compat.scan import uses as uses_lib
-from trainer.compat.scan.uses import INSIDE, PLAIN, V1, V2, Bound, Use
+from trainer.compat.scan.uses import Use
+from trainer.compat.scan.values import INSIDE, PLAIN, V1, V2, Bound
 
 # Modules with names in trainer.compat: (the module's name there, its package). The longest prefix
 # decides.
@@ -181,6 +182,7 @@ def read(path: pathlib.Path) -> Source:
   tree = ast.parse(text, str(path))
   with_gin = _uses_old_gin(tree)
   imports = [found for node in ast.walk(tree) for found in _imports(node, with_gin)]
+  uses_lib.read_texts(tree)
   bound: Bound = {}
   for one in imports:
     # `try: import tensorflow.compat.v1 as tf`, `except: import tensorflow as tf` means v1.

@@ -77,6 +77,29 @@ def of(name: str, api: str = "v1") -> Verdict:
   return Verdict(SHIM if is_own and home.startswith("trainer") else WORKS, home, advice)
 
 
+@functools.cache
+def is_incomplete(name: str, api: str) -> bool:
+  """Returns whether a name is a module that lacks names of TensorFlow 1.15 or 2.15.
+
+  Args:
+    api: see `of`; "" for a plain `tensorflow`.
+  """
+  from trainer.compat.names import absent_names
+
+  package = "" if api == source.INSIDE else f"trainer.compat.{api or source.V1}"
+  try:
+    found: Any = importlib.import_module(package or name)
+    for part in name.split(".") if package and name else ():
+      found = getattr(found, part)
+  except (AttributeError, ImportError):
+    return False
+  if not isinstance(found, types.ModuleType | types.SimpleNamespace):
+    return False
+  if not package or not name or name.split(".")[0] in ("contrib", "hub", "keras"):
+    return True
+  return any(one.startswith(f"{name}.") for one in absent_names.TABLE)
+
+
 def _has(found: Any, parts: list[str]) -> bool:
   """Returns whether a class has an attribute; for anything else the answer is unknown."""
   return not (parts and isinstance(found, type)) or hasattr(found, parts[0])

@@ -95,7 +95,11 @@ MODULES = {
     homes={".estimator.cluster_resolver": "TPUClusterResolver"},
   ),
   "contrib.crf": Names(".contrib.crf"),
-  "contrib.data": Names(".contrib.data", "tensorflow.data.experimental"),
+  "contrib.data": Names(
+    ".contrib.data",
+    "tensorflow.data.experimental",
+    homes={f"{_TF1}.data": "Dataset FixedLengthRecordDataset TextLineDataset TFRecordDataset"},
+  ),
   "contrib.distribute": Names(
     f"{_TF1}.distribute",
     "tensorflow.distribute",
