@@ -281,21 +281,6 @@ def a_value_that_is_read_before(p):
 
 
 @case
-def a_value_that_is_read_after_without_waiting(p):
-  w, _ = p.weights()
-  state = p.state("state", 1.0)
-
-  def normalized():
-    found = 0.25 * state + 0.5 * w + 0.5
-    with p.tf.control_dependencies([state.assign(found)]):
-      return p.tf.identity(found)
-
-  first, second = normalized(), normalized()
-  loss = p.loss(w * p.tf.stop_gradient(first) + p.tf.stop_gradient(second))
-  return dict(loss=loss, train_op=p.sgd(loss))
-
-
-@case
 def a_copy_beside_the_optimizer(p):
   w, b = p.weights()
   old, new = p.state("old"), p.state("new")

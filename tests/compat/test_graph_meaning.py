@@ -23,7 +23,6 @@ EXPECTED = json.loads((pathlib.Path(__file__).parent / "graphs_2_15.json").read_
 QUICK = [
   "dict_of_kinds_of_optimizers",
   "the_later_assignment_of_a_variable",
-  "a_value_that_is_read_after_without_waiting",
   "a_copy_beside_the_optimizer",
   "batch_norm_called_twice",
   "a_gradient_through_a_loop",
@@ -42,7 +41,7 @@ QUICK = [
 QUICK_ON_TWO_CORES = [
   "dict_of_optimizers",
   "an_init_of_a_hook_in_each_training",
-  "a_value_that_is_read_after_without_waiting",
+  "batch_norm_called_twice",
   "minimizes_in_a_branch",
 ]
 

@@ -607,6 +607,21 @@ def test_a_star_of_a_module_takes_its_names():
   assert found["estimator"].__name__ == "trainer.compat.v2.estimator"
 
 
+@pytest.mark.parametrize("api", ["v1", "v2"])
+def test_a_module_that_is_tensorflows_alone_is_imported_as_the_command_writes_it(api):
+  text = (
+    "from tensorflow.signal import hann_window\nimport tensorflow.linalg as linalg\n"
+    "from tensorflow.io.gfile import exists\nimport tensorflow as tf\n"
+  )
+  found = {}
+  exec(changed(text, api), found)
+  assert found["hann_window"] is found["tf"].signal.hann_window
+  assert found["linalg"].eye is found["tf"].linalg.eye
+  assert found["exists"] is found["tf"].io.gfile.exists
+  with pytest.raises(ImportError, match="no_such_module"):
+    exec(changed("import tensorflow.no_such_module as x\n", api), {})
+
+
 def test_a_program_that_was_changed_is_still_judged(tmp_path, run_command):
   path = write(
     tmp_path, "import tensorflow as tf\nfrom tensorflow.compat import v2\ntf.gone, v2.also\n"

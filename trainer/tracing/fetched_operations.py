@@ -18,8 +18,8 @@ model_fn, the operations that its outputs reach run.
 
 A read that waits for nothing gives the value at the start of the step: a session runs it at once,
 before assignments that wait for a computation. Automatic control dependencies would put it behind
-all assignments that the program made before it. Spectral norm and batch norm, called for real and
-for generated images, read in their second call what the first one assigned.
+all assignments that the program made before it: batch norm that a GAN calls for real and for
+generated images would read in its second call what the first one assigned.
 """
 
 import contextlib

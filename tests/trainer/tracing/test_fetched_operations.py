@@ -48,18 +48,20 @@ def test_what_is_not_fetched_is_no_part_of_the_function():
   assert kept[0].graph.get_operation_by_name(kept[0].name) is kept[0]
 
 
-def test_what_runs_runs_in_the_order_of_the_program():
+def test_a_read_that_waits_for_nothing_gives_the_value_at_the_start():
   def model_fn():
     w = v1.get_variable("w", initializer=1.0)
     w.assign(100.0)
     before = w.read_value()
     double = w.assign(w * 2.0)
-    after = w.read_value()
-    return before * 10.0 + after, [double]
+    same = w.read_value()
+    with tf.control_dependencies([double]):
+      after = w.read_value()
+    return before * 100.0 + same * 10.0 + after, [double]
 
   traced, store = run(model_fn)
   assert values(store) == {"w": 2.0}
-  assert float(traced()) == 2.0 * 10.0 + 4.0
+  assert float(traced()) == 2.0 * 100.0 + 2.0 * 10.0 + 4.0
 
 
 def test_reached_ignores_automatic_control_dependencies():

@@ -85,7 +85,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     package, public = _split(fullname)
     if package not in _tables or not public:
       return None
-    if not (public in _tables[package] or _is_inside(public) or _other_name(package, public)):
+    if not (_names(package, public) or _is_inside(public) or _other_name(package, public)):
       raise absent.AbsentModuleError(fullname, package)
     return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
@@ -125,7 +125,7 @@ def value(module: str, name: str) -> Any:
   """
   package, public = _split(module)
   table = _tables[package]
-  names = table[public] if public in table else Names()
+  names = _names(package, public) or Names()
   if name in names.constants:
     return names.constants[name]
   if name == "__all__":  # of `from trainer.compat.v1 import *`
@@ -152,6 +152,23 @@ def value(module: str, name: str) -> Any:
   raise absent.AbsentNameError(full, package=package)
 
 
+def _names(package: str, public: str) -> Names | None:
+  """Returns the names of a module of a table, or else of TensorFlow: `trainer.compat.v1.signal`."""
+  table = _tables[package]
+  if public in table or absent_names.is_known(public):
+    return table.get(public)
+  found = [f"{one}.{public}" for one in table[""].modules if _is_module(f"{one}.{public}")]
+  return Names(*found) if found else None
+
+
+@functools.cache
+def _is_module(dotted: str) -> bool:
+  try:
+    return isinstance(_module(dotted), types.ModuleType)
+  except (AttributeError, ImportError):
+    return False
+
+
 def _has(module: str, name: str) -> bool:
   try:
     value(module, name)
@@ -163,7 +180,7 @@ def _has(module: str, name: str) -> bool:
 def names_of(module: str) -> list[str]:
   """Returns the names of a module, given by its full name."""
   package, public = _split(module)
-  names = _tables[package].get(public, Names())
+  names = _names(package, public) or Names()
   below = f"{public}.".lstrip(".")
   inner = {one.removeprefix(below) for one in _tables[package] if one.startswith(below)}
   found = {*names.homes, *names.constants, *(one for one in inner if one and "." not in one)}
