@@ -129,9 +129,9 @@ def unseen(programs: list[Program]) -> Iterator[str]:
         if verdicts.is_incomplete(name, _package(name, api, program.api)):
           shown = name if api == INSIDE else f"tf.{name}".rstrip(".")
           yield (
-            f"unseen  {source.path}:{line} hands {shown} on, or runs a text that may use it: the "
-            "command does not see which of its names the program takes. Compare them with "
-            "`absent` names by hand."
+            f"unseen  {source.path}:{line} hands {shown} on, or runs a text that may use it. The "
+            "command cannot see which of its names the program uses. Run the program: an absent "
+            "name raises an AttributeError with the reason."
           )
 
 
