@@ -48,7 +48,7 @@ def test_what_is_not_fetched_is_no_part_of_the_function():
   assert kept[0].graph.get_operation_by_name(kept[0].name) is kept[0]
 
 
-def test_a_read_that_waits_for_nothing_gives_the_value_at_the_start():
+def test_unordered_read_gives_the_value_at_the_start_of_step():
   def model_fn():
     w = v1.get_variable("w", initializer=1.0)
     w.assign(100.0)
