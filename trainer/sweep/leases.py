@@ -90,7 +90,7 @@ class Leases:
 
   def claim(self, number: int) -> bool:
     """Tries to take a trial; returns whether this process holds it now."""
-    row = next(iter(self._rows(self._where(number))), None)
+    row = self._row(number)
     mine = dataclasses.asdict(self.holder)
     if row is None:
       try:
@@ -159,6 +159,9 @@ class Leases:
     chosen = self._sql.select(self._table).where(self._table.c.study == self.study, *where)
     with self.engine.connect() as connection:
       return connection.execute(chosen).all()
+
+  def _row(self, number):
+    return next(iter(self._rows(self._where(number))), None)
 
   def _where(self, number):
     return self._sql.and_(self._table.c.study == self.study, self._table.c.trial == number)
