@@ -25,7 +25,6 @@ SHORT = [
   "RunConfig.save_checkpoints_steps = None",
   "run.exporters = []",
 ]
-_MIX = ["cifar10.input_fn.mix = @augment.mix", "augment.mix.classes = 10"]
 # Name of the row → gin bindings of the evaluation.
 VIEWS = {
   "everything": [],

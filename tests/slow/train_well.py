@@ -19,8 +19,7 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 
-from trainer.checkpoints import directory as checkpoint
-from trainer.checkpoints import reader
+from tests.slow import kill_and_resume
 
 STEPS = 20
 TOLERANCE = 1e-5  # of a loss, relative
@@ -67,7 +66,6 @@ schedules.linear.initial = 0.03
 schedules.linear.final = 0.01
 biases/VariableGroup.learning_rate_factor = 4.0
 minimize.ema_decay = 0.9
-minimize.lookahead = None
 """
 
 
@@ -100,11 +98,6 @@ def train(config, model_dir, device):
   return {line["step"]: line["loss"] for line in lines if "loss" in line}
 
 
-def values(model_dir):
-  path = checkpoint.CheckpointDirectory(str(model_dir)).latest_valid()
-  return reader.read(path, list(reader.shapes(path)))
-
-
 def main():
   parser = argparse.ArgumentParser()
   parser.add_argument("--device", default="cpu:8")
@@ -129,7 +122,8 @@ def main():
     for path in (folder / "resumed").glob(f"model.ckpt-{STEPS}.*"):
       path.unlink()
     train(config, folder / "resumed", device)
-    wanted, found = values(folder / "several"), values(folder / "resumed")
+    wanted = kill_and_resume.values(folder / "several")
+    found = kill_and_resume.values(folder / "resumed")
     assert wanted.keys() == found.keys()
     for key, value in wanted.items():
       np.testing.assert_array_equal(found[key], value, err_msg=key)

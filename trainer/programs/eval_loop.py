@@ -106,7 +106,7 @@ class EvalLoop:
       return done + 1, _next_group(iterator, group), loss_sum, seen + tf.reduce_sum(rows)
 
     def goes_on(done, group, *_):
-      return (done < steps) & is_whole(group[1], _sizes(tf.nest.flatten(group[0])[0])[1])
+      return (done < steps) & is_whole(group[1], _batch_size(group[0]))
 
     # A float32 sum of losses over a large set would lose the small terms: use float64.
     initial = tf.constant(0, tf.int64), group, tf.constant(0, tf.float64), tf.constant(0, tf.int64)
@@ -147,6 +147,10 @@ class EvalLoop:
 def split(element: Any, replicas: int) -> list[Any]:
   """Returns the batches of the replicas in an element of a group."""
   return [tf.nest.map_structure(lambda tensor, i=i: tensor[i], element) for i in range(replicas)]
+
+
+def _batch_size(element):
+  return _sizes(tf.nest.flatten(element)[0])[1]
 
 
 def _sizes(tensor):
