@@ -41,7 +41,7 @@ def pytest_collection_finish():
   """Has the garbage collector look at what tests make, not at a million objects of modules."""
   gc.freeze()
   # A trace makes 100,000 objects and more. The collector's own 700 looks at each of them often.
-  gc.set_threshold(20_000, 20, 20)
+  gc.set_threshold(100_000, 20, 20)
   gc.enable()
 
 

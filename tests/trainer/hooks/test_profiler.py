@@ -11,11 +11,13 @@ from trainer.programs import executor
 from trainer.reporting import step_times
 
 
-@pytest.mark.parametrize("max_steps", [30, 12])  # 12: the training ends inside
-def test_a_profile_is_written(max_steps, tmp_path):
-  programs.estimator(tmp_path).train(
-    programs.train_input, hooks=[Profiler(10, 20)], max_steps=max_steps
-  )
+@pytest.mark.parametrize("max_steps, end", [(30, 20), (12, 12)])  # 12: the training ends inside
+def test_a_profile_is_written(max_steps, end, tmp_path, caplog):
+  with caplog.at_level("INFO", logger="absl"):
+    programs.estimator(tmp_path).train(
+      programs.train_input, hooks=[Profiler(10, 20)], max_steps=max_steps
+    )
+  assert f"Profile of the steps up to {end}: " in caplog.text
   assert [path.name.endswith("xplane.pb") for path in tmp_path.glob("plugins/profile/*/*")] == [
     True
   ]
