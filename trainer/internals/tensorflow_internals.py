@@ -12,6 +12,12 @@ from trainer.internals import private_names
 # The recurrent cells of TensorFlow 1, which `import tensorflow` includes.
 RNN_CELLS = private_names.find("tensorflow.python.keras.layers.legacy_rnn.rnn_cell_impl")
 
+# Functions and classes of tf.contrib and tf.estimator that TensorFlow still has, and uses itself.
+EXPORT_OUTPUTS = private_names.find("tensorflow.python.saved_model.model_utils.export_output")
+LOOKUP_TABLES = private_names.find("tensorflow.python.ops.lookup_ops")
+# A decorator of a function whose call logs that it will go: `deprecated(date, instructions)`.
+deprecated = private_names.find("tensorflow.python.util.deprecation.deprecated")
+
 # Functions that Octet replaces: (owner, name) for `patches.replaces`.
 
 # Creates every operation of a function's graph.

@@ -1,12 +1,10 @@
 """tf.contrib.framework: arg_scope, and functions that find variables and read checkpoints."""
 
-import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
-from absl import logging
 
 from trainer.compat.graph_mode import habits
 from trainer.compat.layers.contrib import common
@@ -133,31 +131,3 @@ def with_shape(expected_shape: Any, tensor: tf.Tensor) -> tf.Tensor:
 def get_name_scope() -> str:
   """Returns the name scope that is open, without a slash at its end."""
   return v1.get_default_graph().get_name_scope()
-
-
-def deprecated(
-  date: str | None, instructions: str, warn_once: bool = True
-) -> Callable[[Callable], Callable]:
-  """Returns a decorator of a function whose call logs that it will go.
-
-  Args:
-    date: when; None: some day.
-    instructions: what to use instead.
-    warn_once: whether only the first call logs.
-  """
-
-  def decorate(function: Callable) -> Callable:
-    told = False
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-      nonlocal told
-      if not (told and warn_once):
-        told = True
-        when = f"after {date}" if date else "in a future version"
-        logging.warning("%s will be removed %s. %s", function.__qualname__, when, instructions)
-      return function(*args, **kwargs)
-
-    return call
-
-  return decorate

@@ -129,6 +129,7 @@ MODULES = {
       f"{_TF1}.train": """assert_global_step create_global_step get_global_step
         get_or_create_global_step init_from_checkpoint""",
       "tensorflow.train": "list_variables load_checkpoint load_variable",
+      "trainer.internals.tensorflow_internals": "deprecated",
     },
   ),
   "contrib.image": Names(".contrib.image"),
