@@ -22,6 +22,9 @@ class Rows(NamedTuple):
 
   rows: tf.Tensor
 
+  def as_given(self) -> tf.Tensor:
+    return _turned(self.rows, -1)
+
 
 class Groups(NamedTuple):
   """A feature with several rows for each example.
@@ -31,6 +34,11 @@ class Groups(NamedTuple):
   """
 
   rows: tf.Tensor
+
+  def as_given(self) -> tf.Tensor:
+    batch, rows, *others = self.rows.shape.as_list()
+    # Without a static batch, the reshape infers it.
+    return tf.reshape(self.rows, [batch * rows if batch else -1, *others])
 
 
 def as_groups(dataset: tf.data.Dataset, batch_size: int | None = None) -> tf.data.Dataset:
@@ -55,7 +63,7 @@ def as_groups(dataset: tf.data.Dataset, batch_size: int | None = None) -> tf.dat
     _, *others = leaf.shape.as_list()
     return Groups(tf.reshape(leaf, [examples, leaf.shape[0] // examples, *others]))
 
-  return _converted(dataset, has_groups, grouped)
+  return converted(dataset, has_groups, grouped)
 
 
 def as_rows(dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
@@ -70,13 +78,19 @@ def as_rows(dataset: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
     # Two axes of the batch's size are no evidence: then the first axis is the batch.
     return len(shape) > 1 and shape[0] not in (None, batch_size) and shape[-1] == batch_size
 
-  return _converted(dataset, is_transposed, lambda leaf: Rows(_turned(leaf, 1)))
+  return converted(dataset, is_transposed, lambda leaf: Rows(_turned(leaf, 1)))
 
 
-def _converted(
-  dataset: tf.data.Dataset, is_meant: Callable[[Any], bool], convert: Callable[[tf.Tensor], Any]
+def converted(
+  dataset: tf.data.Dataset, is_meant: Callable[[Any], bool], convert: Callable[[Any], Any]
 ) -> tf.data.Dataset:
-  """Converts some tensors of a dataset."""
+  """Converts some tensors of a dataset.
+
+  Args:
+    is_meant: function of a tensor, or of its spec.
+    convert: function of such a tensor.
+  """
+  # A map over each element costs time in every step: only datasets with such tensors get one.
   if not any(is_meant(leaf) for leaf in tf.nest.flatten(dataset.element_spec)):
     return dataset
   is_pair = isinstance(dataset.element_spec, tuple)
@@ -90,18 +104,12 @@ def _converted(
 
 
 def as_given(structure: Any) -> Any:
-  """Replaces Rows and Groups of a structure with the program's tensors."""
-  if isinstance(structure, Rows):
-    return _turned(structure.rows, -1)
-  if isinstance(structure, Groups):
-    batch, rows, *others = structure.rows.shape.as_list()
-    # Without a static batch, the reshape infers it.
-    return tf.reshape(structure.rows, [batch * rows if batch else -1, *others])
+  """Replaces Rows, Groups, SparseRows and SparseTexts with the program's tensors."""
   if isinstance(structure, dict):
     return {name: as_given(value) for name, value in structure.items()}
   if isinstance(structure, list | tuple) and not hasattr(structure, "_fields"):
     return type(structure)(as_given(value) for value in structure)
-  return structure
+  return structure.as_given() if hasattr(structure, "as_given") else structure
 
 
 def _turned(tensor: tf.Tensor, by: int) -> tf.Tensor:

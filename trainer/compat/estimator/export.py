@@ -6,7 +6,26 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.internals.tensorflow_internals import EXPORT_OUTPUTS
+
+__all__ = [
+  "ClassificationOutput",
+  "EvalOutput",
+  "ExportOutput",
+  "PredictOutput",
+  "RegressionOutput",
+  "ServingInputReceiver",
+  "TensorServingInputReceiver",
+  "build_parsing_serving_input_receiver_fn",
+  "build_raw_serving_input_receiver_fn",
+]
+
 v1 = tf.compat.v1
+
+ExportOutput = EXPORT_OUTPUTS.ExportOutput
+ClassificationOutput = EXPORT_OUTPUTS.ClassificationOutput
+PredictOutput = EXPORT_OUTPUTS.PredictOutput
+RegressionOutput = EXPORT_OUTPUTS.RegressionOutput
 
 
 def _by_name(tensors: Any, name: str) -> Any:
@@ -88,69 +107,25 @@ def _with_batch(shape: tf.TensorShape, batch: int | None) -> list[int | None]:
   return [batch, *shape.as_list()[1:]]
 
 
-class ExportOutput:
-  """A signature of a SavedModel.
-
-  Attributes:
-    method: the part of TensorFlow Serving's interface that the signature answers, besides predict.
-  """
-
-  method: str | None = None
-
-  def signature(self) -> dict[str, tf.Tensor]:
-    """Returns a dict of name → tensor: the signature's outputs."""
-    raise NotImplementedError
-
-
-class PredictOutput(ExportOutput):
-  """The signature of a model's predictions.
-
-  Args:
-    outputs: a tensor, or dict of name → tensor.
-  """
-
-  def __init__(self, outputs: Any):
-    self.outputs = outputs if isinstance(outputs, Mapping) else {"output": outputs}
-
-  def signature(self) -> dict[str, tf.Tensor]:
-    return dict(self.outputs)
-
-
-class ClassificationOutput(ExportOutput):
-  """The signature of a classifier: scores, classes (strings), or both, [batch, classes]."""
-
-  method = "classify"
-
-  def __init__(self, scores: tf.Tensor | None = None, classes: tf.Tensor | None = None):
-    if scores is None and classes is None:
-      raise ValueError("ClassificationOutput: give scores, classes or both.")
-    if scores is not None and not scores.dtype.is_floating:
-      raise ValueError(f"ClassificationOutput: scores must be floats; got {scores}.")
-    if classes is not None and classes.dtype != tf.string:
-      raise ValueError(f"ClassificationOutput: classes must be strings; got {classes}.")
-    self.scores, self.classes = scores, classes
-
-  def signature(self) -> dict[str, tf.Tensor]:
-    found = {"scores": self.scores, "classes": self.classes}
-    return {name: tensor for name, tensor in found.items() if tensor is not None}
-
-
-class RegressionOutput(ExportOutput):
-  """The signature of a regression: a float for each example."""
-
-  method = "regress"
-
-  def __init__(self, value: tf.Tensor):
-    if not value.dtype.is_floating:
-      raise ValueError(f"RegressionOutput: the value must be a float; got {value}.")
-    self.value = value
-
-  def signature(self) -> dict[str, tf.Tensor]:
-    return {"outputs": self.value}
-
-
 class EvalOutput(ExportOutput):
   """Accepted for programs that make it. Octet's SavedModels serve predictions alone."""
 
   def __init__(self, loss: Any = None, predictions: Any = None, metrics: Any = None):
     self.loss, self.predictions, self.metrics = loss, predictions, metrics
+
+
+def signature(output: ExportOutput) -> dict[str, tf.Tensor]:
+  """Returns a dict of name → tensor: the outputs of a signature."""
+  if isinstance(output, ClassificationOutput):
+    found = {"scores": output.scores, "classes": output.classes}
+    return {name: tensor for name, tensor in found.items() if tensor is not None}
+  if isinstance(output, RegressionOutput):
+    return {"outputs": output.value}
+  return dict(output.outputs)
+
+
+def method(output: Any) -> str | None:
+  """Returns the part of TensorFlow Serving's interface that an output answers besides predict."""
+  if isinstance(output, ClassificationOutput):
+    return "classify"
+  return "regress" if isinstance(output, RegressionOutput) else None

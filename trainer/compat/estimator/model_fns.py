@@ -9,8 +9,7 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors, spec
-from trainer.compat.estimator import batch_axes, program_state, sparse_inputs
-from trainer.compat.estimator.export import ExportOutput
+from trainer.compat.estimator import batch_axes, export, program_state
 from trainer.compat.estimator.specs import EstimatorSpec, TPUEstimatorSpec
 from trainer.compat.graph_mode import (
   fetches,
@@ -75,9 +74,7 @@ def adapt(
       )
     # Before the conversion: a transposed feature has its batch on the last axis again.
     batch = _batch(features)
-    features, labels = (
-      batch_axes.as_given(sparse_inputs.as_sparse(given)) for given in (features, labels)
-    )
+    features, labels = batch_axes.as_given((features, labels))
     given = dict(
       features=features, labels=labels, mode=mode, params=make_params(params), config=config
     )
@@ -188,7 +185,7 @@ def _outputs(export_outputs: Mapping[str, Any] | None) -> dict[str, Any] | None:
   if not export_outputs:
     return None
   return {
-    name: output.signature() if isinstance(output, ExportOutput) else output
+    name: export.signature(output) if isinstance(output, export.ExportOutput) else output
     for name, output in export_outputs.items()
   }
 
@@ -198,7 +195,7 @@ def _methods(export_outputs: Mapping[str, Any] | None) -> dict[str, str]:
   outputs = dict(export_outputs or {})
   if len(outputs) == 1:  # a single output is the default too
     outputs.setdefault("serving_default", *outputs.values())
-  methods = {name: getattr(output, "method", None) for name, output in outputs.items()}
+  methods = {name: export.method(output) for name, output in outputs.items()}
   return {name: method for name, method in methods.items() if method}
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from trainer import errors
+from trainer.compat.estimator import batch_axes
 
 
 class SparseRows(NamedTuple):
@@ -28,6 +29,16 @@ class SparseRows(NamedTuple):
   columns: tf.Tensor
   width: tf.Tensor
 
+  def as_given(self) -> tf.SparseTensor:
+    # Octet fills a core's batch with rows of zeros, in the width too.
+    places = tf.where((self.columns >= 0) & (self.width > 0)[:, tf.newaxis])
+    columns = tf.gather_nd(self.columns, places)
+    # The width is a property of the set, not of a batch's longest row: each row carries it.
+    shape = [tf.shape(self.columns, tf.int64)[0], tf.reduce_max(self.width)]
+    return tf.SparseTensor(
+      tf.stack([places[:, 0], columns], 1), tf.gather_nd(self.values, places), tf.stack(shape)
+    )
+
 
 class SparseTexts(NamedTuple):
   """A sparse [batch, ...] of unknown shape as dense tensors of known shapes.
@@ -40,6 +51,13 @@ class SparseTexts(NamedTuple):
   rows: tf.Tensor
   like: tf.Tensor
 
+  def as_given(self) -> tf.SparseTensor:
+    dtype, rank = self.like.dtype, self.like.shape.rank
+    # Octet fills a core's batch with rows of "", which is no serialized sparse row.
+    nothing = tf.sparse.from_dense(tf.zeros([1, *[0] * (rank - 1)], dtype))
+    rows = tf.where(tf.equal(self.rows, ""), tf.io.serialize_many_sparse(nothing), self.rows)
+    return tf.io.deserialize_many_sparse(rows, dtype, rank)
+
 
 def as_rows(dataset: tf.data.Dataset, to_width: bool, as_text: bool = False) -> tf.data.Dataset:
   """Replaces each SparseTensor of rank 2 in a dataset with SparseRows.
@@ -51,17 +69,10 @@ def as_rows(dataset: tf.data.Dataset, to_width: bool, as_text: bool = False) -> 
   Raises:
     InputError: a width is unknown but needed.
   """
-  # A map over each element costs time in every step: only datasets with sparse tensors get one.
-  if not any(_is_sparse(leaf) for leaf in tf.nest.flatten(dataset.element_spec)):
-    return dataset
   if to_width and not as_text:
     _require_widths(dataset.element_spec)
-  is_pair = isinstance(dataset.element_spec, tuple)
-
-  def convert(*element: Any) -> Any:
-    return _as_rows(element if is_pair else element[0], to_width, as_text)
-
-  return dataset.map(convert, num_parallel_calls=tf.data.AUTOTUNE)
+  convert = functools.partial(_rows_of, to_width=to_width, as_text=as_text)
+  return batch_axes.converted(dataset, _is_sparse, convert)
 
 
 def received_as_rows(serving_input_receiver_fn: Callable) -> Callable:
@@ -75,22 +86,9 @@ def received_as_rows(serving_input_receiver_fn: Callable) -> Callable:
     if not any(_is_sparse(leaf) for leaf in tf.nest.flatten(features)):
       return receiver
     received = receiver[1] if is_pair else receiver.receiver_tensors
-    return _as_rows(features, to_width=False), received
+    return tf.nest.map_structure(_rows_of, features), received
 
   return receive
-
-
-def as_sparse(structure: Any) -> Any:
-  """Replaces SparseRows of a structure with SparseTensors."""
-  if isinstance(structure, SparseRows):
-    return _sparse_of(structure)
-  if isinstance(structure, SparseTexts):
-    return _parsed(structure)
-  if isinstance(structure, dict):
-    return {name: as_sparse(value) for name, value in structure.items()}
-  if isinstance(structure, list | tuple) and not hasattr(structure, "_fields"):
-    return type(structure)(as_sparse(value) for value in structure)
-  return structure
 
 
 def rebatched(dataset: tf.data.Dataset, size: int, drop_remainder: bool) -> tf.data.Dataset:
@@ -101,15 +99,6 @@ def rebatched(dataset: tf.data.Dataset, size: int, drop_remainder: bool) -> tf.d
   return dataset.unbatch().padded_batch(
     size, padding_values=_padding(dataset.element_spec), drop_remainder=drop_remainder
   )
-
-
-def _as_rows(structure: Any, to_width: bool, as_text: bool = False) -> Any:
-  def convert(leaf: Any) -> Any:
-    if _is_sparse(leaf) and as_text and leaf.shape[1] is None:
-      return _texts_of(leaf)
-    return _rows_of(leaf, to_width)
-
-  return tf.nest.map_structure(convert, structure)
 
 
 def _is_sparse(leaf: Any) -> bool:
@@ -126,9 +115,11 @@ def _require_widths(spec: Any) -> None:
       )
 
 
-def _rows_of(leaf: Any, to_width: bool) -> Any:
+def _rows_of(leaf: Any, to_width: bool = False, as_text: bool = False) -> Any:
   if not _is_sparse(leaf):
     return leaf
+  if as_text and leaf.shape[1] is None:
+    return _texts_of(leaf)
   batch, longest = leaf.shape[0], leaf.shape[1] if to_width else None
 
   def padded(values: tf.Tensor, default: Any) -> tf.Tensor:
@@ -152,25 +143,6 @@ def _texts_of(sparse: tf.SparseTensor) -> SparseTexts:
   like = tf.zeros([tf.shape(rows)[0], *[0] * (sparse.shape.rank - 1)], sparse.dtype)
   like.set_shape([sparse.shape[0], *like.shape[1:]])
   return SparseTexts(rows, like)
-
-
-def _parsed(texts: SparseTexts) -> tf.SparseTensor:
-  dtype, rank = texts.like.dtype, texts.like.shape.rank
-  # Octet fills a core's batch with rows of "", which is no serialized sparse row.
-  nothing = tf.sparse.from_dense(tf.zeros([1, *[0] * (rank - 1)], dtype))
-  rows = tf.where(tf.equal(texts.rows, ""), tf.io.serialize_many_sparse(nothing), texts.rows)
-  return tf.io.deserialize_many_sparse(rows, dtype, rank)
-
-
-def _sparse_of(rows: SparseRows) -> tf.SparseTensor:
-  # Octet fills a core's batch with rows of zeros, in the width too.
-  places = tf.where((rows.columns >= 0) & (rows.width > 0)[:, tf.newaxis])
-  columns = tf.gather_nd(rows.columns, places)
-  # The width is a property of the set, not of a batch's longest row: each row carries it.
-  shape = [tf.shape(rows.columns, tf.int64)[0], tf.reduce_max(rows.width)]
-  return tf.SparseTensor(
-    tf.stack([places[:, 0], columns], 1), tf.gather_nd(rows.values, places), tf.stack(shape)
-  )
 
 
 def _has_rows(spec: Any) -> bool:
