@@ -54,7 +54,7 @@ def test_losses_of_contrib_take_predictions_first():
   def make():
     onehot = tf.one_hot(LABELS % 3, 3)
     mine = tf.contrib.losses.softmax_cross_entropy(X, onehot)
-    squares = tf.contrib.losses.mean_squared_error(X, onehot, weights=0.5)
+    squares = tf.contrib.losses.mean_squared_error(X, labels=onehot, weights=0.5)
     others = (
       tf.losses.softmax_cross_entropy(onehot, X),
       tf.losses.mean_squared_error(onehot, X, weights=0.5),
@@ -64,6 +64,7 @@ def test_losses_of_contrib_take_predictions_first():
   mine, others, count = run(make)
   assert mine == pytest.approx(others)
   assert count == 4
+  assert tf.contrib.losses.get_total_loss is tf.losses.get_total_loss
 
 
 def test_what_is_not_there_says_what_to_use():

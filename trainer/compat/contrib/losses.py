@@ -1,59 +1,32 @@
 """tf.contrib.losses: the losses of tf.losses, with predictions before labels."""
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 _losses = tf.compat.v1.losses
 
-add_loss = _losses.add_loss
-compute_weighted_loss = _losses.compute_weighted_loss
-get_losses = _losses.get_losses
-get_regularization_losses = _losses.get_regularization_losses
-get_total_loss = _losses.get_total_loss
+
+def _predictions_first(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+  """Returns a loss of tf.losses with its second argument, the predictions, before the labels."""
+  labels, predictions, *others = inspect.signature(function).parameters.values()
+  signature = inspect.Signature([predictions, labels, *others])
+
+  @functools.wraps(function)
+  def loss(*args: Any, **kwargs: Any) -> tf.Tensor:
+    return function(**signature.bind(*args, **kwargs).arguments)
+
+  loss.__signature__ = signature
+  loss.__module__ = __name__
+  return loss
 
 
-def softmax_cross_entropy(
-  logits: Any, onehot_labels: Any, weights: Any = 1.0, label_smoothing: Any = 0, scope: Any = None
-) -> tf.Tensor:
-  """As tf.losses.softmax_cross_entropy(onehot_labels, logits)."""
-  return _losses.softmax_cross_entropy(onehot_labels, logits, weights, label_smoothing, scope)
-
-
-def sparse_softmax_cross_entropy(
-  logits: Any, labels: Any, weights: Any = 1.0, scope: Any = None
-) -> tf.Tensor:
-  """As tf.losses.sparse_softmax_cross_entropy(labels, logits)."""
-  return _losses.sparse_softmax_cross_entropy(labels, logits, weights, scope)
-
-
-def sigmoid_cross_entropy(
-  logits: Any,
-  multi_class_labels: Any,
-  weights: Any = 1.0,
-  label_smoothing: Any = 0,
-  scope: Any = None,
-) -> tf.Tensor:
-  """As tf.losses.sigmoid_cross_entropy(multi_class_labels, logits)."""
-  return _losses.sigmoid_cross_entropy(multi_class_labels, logits, weights, label_smoothing, scope)
-
-
-def mean_squared_error(
-  predictions: Any, labels: Any = None, weights: Any = 1.0, scope: Any = None
-) -> tf.Tensor:
-  """As tf.losses.mean_squared_error(labels, predictions)."""
-  return _losses.mean_squared_error(labels, predictions, weights, scope)
-
-
-def absolute_difference(
-  predictions: Any, labels: Any = None, weights: Any = 1.0, scope: Any = None
-) -> tf.Tensor:
-  """As tf.losses.absolute_difference(labels, predictions)."""
-  return _losses.absolute_difference(labels, predictions, weights, scope)
-
-
-def log_loss(
-  predictions: Any, labels: Any = None, weights: Any = 1.0, epsilon: float = 1e-7, scope: Any = None
-) -> tf.Tensor:
-  """As tf.losses.log_loss(labels, predictions)."""
-  return _losses.log_loss(labels, predictions, weights, epsilon, scope)
+absolute_difference = _predictions_first(_losses.absolute_difference)
+log_loss = _predictions_first(_losses.log_loss)
+mean_squared_error = _predictions_first(_losses.mean_squared_error)
+sigmoid_cross_entropy = _predictions_first(_losses.sigmoid_cross_entropy)
+softmax_cross_entropy = _predictions_first(_losses.softmax_cross_entropy)
+sparse_softmax_cross_entropy = _predictions_first(_losses.sparse_softmax_cross_entropy)

@@ -147,7 +147,13 @@ MODULES = {
   "contrib.learn": Names(".contrib.learn", homes={".estimator.run_config": "RunConfig"}),
   "contrib.learn.monitors": Names(".contrib.monitors"),
   "contrib.lookup": Names(".contrib.lookup", f"{_TF1}.lookup", "tensorflow.lookup"),
-  "contrib.losses": Names(".contrib.losses"),
+  "contrib.losses": Names(
+    ".contrib.losses",
+    homes={
+      f"{_TF1}.losses": """add_loss compute_weighted_loss get_losses get_regularization_losses
+        get_total_loss"""
+    },
+  ),
   "contrib.losses.metric_learning": Names(".contrib.metric_learning"),
   "contrib.metrics": Names(
     ".contrib.metrics",
