@@ -17,14 +17,6 @@ from trainer.internals.tensorflow_internals import RNN_CELLS
 v1 = tf.compat.v1
 
 
-class InputSpec:
-  """A layer's description of its inputs. Programs set it; nothing checks it."""
-
-  def __init__(self, dtype=None, shape=None, ndim=None, max_ndim=None, min_ndim=None, axes=None):
-    self.dtype, self.shape, self.ndim = dtype, shape, ndim
-    self.max_ndim, self.min_ndim, self.axes = max_ndim, min_ndim, axes
-
-
 # Layer of Keras → the layer here that replaces it in a class with both as bases.
 _STANDS_FOR: dict[type, type] = {}
 
@@ -86,7 +78,7 @@ class Layer(metaclass=Mixing):
       raise TypeError(f"{type(self).__name__} of tf.layers has no argument {sorted(unknown)[0]!r}.")
     self.trainable = trainable
     self.built = False
-    self.input_spec: Any = None
+    self.input_spec: Any = None  # programs set it; nothing checks it
     self._dtype = None if dtype is None else tf.as_dtype(dtype)
     # 2.15 counts unnamed layers of tf.layers and Keras together: `dense`, `dense_1`.
     if name is None and _scope is None:
@@ -226,6 +218,24 @@ class Layer(metaclass=Mixing):
         # Keras divides by the batch, so that the loss does not grow with it.
         batch = tf.cast(tf.shape(output)[0], output.dtype)
         self.add_loss(self._activity_regularizer(output) / batch)
+
+
+def function(cls: type[Layer], *of_call: str) -> Callable[..., Any]:
+  """Returns a layer's function, which makes the layer in the scope of its name and calls it.
+
+  Args:
+    of_call: the arguments of the call.
+  """
+
+  def layer(
+    inputs: Any, *args: Any, name: str | None = None, reuse: bool | None = None, **kwargs: Any
+  ) -> Any:
+    called = {key: kwargs.pop(key) for key in of_call if key in kwargs}
+    return cls(*args, name=name, _reuse=reuse, _scope=name, **kwargs)(inputs, **called)
+
+  layer.__module__, layer.__doc__ = cls.__module__, f"{cls.__doc__} See {cls.__name__}."
+  layer.__name__ = layer.__qualname__ = snake_case(cls.__name__)
+  return layer
 
 
 def snake_case(name: str) -> str:

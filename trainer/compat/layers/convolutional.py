@@ -150,3 +150,10 @@ class Conv3DTranspose(_Transposed):
   """The gradient of a Conv3D, as a layer."""
 
   rank = 3
+
+
+conv1d = base.function(Conv1D)
+conv2d = base.function(Conv2D)
+conv2d_transpose = base.function(Conv2DTranspose)
+conv3d = base.function(Conv3D)
+conv3d_transpose = base.function(Conv3DTranspose)

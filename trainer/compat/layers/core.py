@@ -87,3 +87,8 @@ class Flatten(base.Layer):
     outputs = tf.reshape(inputs, [tf.shape(inputs)[0], -1])
     outputs.set_shape([batch, None])
     return outputs
+
+
+dense = base.function(Dense)
+dropout = base.function(Dropout, "training")
+flatten = base.function(Flatten)

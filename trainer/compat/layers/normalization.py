@@ -160,3 +160,6 @@ class BatchNormalization(base.Layer):
     for average, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
       value = tf.cast(tf.reshape(value, average.shape), average.dtype)
       self.add_update(average.assign_sub((average.read_value() - value) * rate))
+
+
+batch_normalization = base.function(BatchNormalization, "training")

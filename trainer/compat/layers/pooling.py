@@ -5,8 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.layers import base
-from trainer.compat.layers.convolutional import FORMATS
+from trainer.compat.layers import base, convolutional
 
 
 class _Pooling(base.Layer):
@@ -36,7 +35,7 @@ class _Pooling(base.Layer):
       self.pool_size,
       self.strides,
       self.padding,
-      FORMATS[self.rank][self.data_format == "channels_first"],
+      convolutional.FORMATS[self.rank][self.data_format == "channels_first"],
     )
 
 
@@ -74,3 +73,11 @@ class MaxPooling3D(_Pooling):
   """The maximum of windows of depth, height and width."""
 
   rank, pool = 3, staticmethod(tf.nn.max_pool)
+
+
+average_pooling1d = base.function(AveragePooling1D)
+average_pooling2d = base.function(AveragePooling2D)
+average_pooling3d = base.function(AveragePooling3D)
+max_pooling1d = base.function(MaxPooling1D)
+max_pooling2d = base.function(MaxPooling2D)
+max_pooling3d = base.function(MaxPooling3D)

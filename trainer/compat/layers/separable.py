@@ -140,5 +140,8 @@ class DepthwiseConv2D(_Depthwise):
     )
 
 
+separable_conv1d = base.function(SeparableConv1D)
+separable_conv2d = base.function(SeparableConv2D)
+
 base.stands_for(keras.layers.DepthwiseConv2D, DepthwiseConv2D)
 base.stands_for(keras.layers.SeparableConv2D, SeparableConv2D)

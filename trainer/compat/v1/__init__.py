@@ -325,15 +325,15 @@ MODULES = {
     },
   ),
   "layers": Names(
-    ".layers.functions",
+    ".layers.core",
+    ".layers.normalization",
+    ".layers.pooling",
     homes={
-      ".layers.base": "InputSpec Layer",
-      ".layers.convolutional": "Conv1D Conv2D Conv2DTranspose Conv3D Conv3DTranspose",
-      ".layers.core": "Dense Dropout Flatten",
-      ".layers.normalization": "BatchNormalization",
-      ".layers.pooling": """AveragePooling1D AveragePooling2D AveragePooling3D MaxPooling1D
-        MaxPooling2D MaxPooling3D""",
-      ".layers.separable": "SeparableConv1D SeparableConv2D",
+      ".layers.base": "Layer",
+      ".layers.convolutional": """Conv1D Conv2D Conv2DTranspose Conv3D Conv3DTranspose conv1d conv2d
+        conv2d_transpose conv3d conv3d_transpose""",
+      ".layers.separable": "SeparableConv1D SeparableConv2D separable_conv1d separable_conv2d",
+      "keras": "InputSpec",
     },
   ),
   "logging": Names(".graph_mode.logging", f"{_TF1}.logging"),

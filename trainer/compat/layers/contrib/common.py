@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -21,9 +21,40 @@ def model_variable(name: str, shape: Sequence[int], **kwargs: Any) -> tf.Variabl
   collections = kwargs.pop("collections", None) or []
   variable = v1.get_variable(name, shape, **kwargs)
   for key in [*collections, v1.GraphKeys.MODEL_VARIABLES]:
-    if not any(variable is one for one in v1.get_collection(key)):
-      v1.add_to_collection(key, variable)
+    collect_once(variable, key)
   return variable
+
+
+def collect_once(variable: tf.Variable, key: str) -> None:
+  """Adds a variable to a collection that lacks it."""
+  if not any(variable is one for one in v1.get_collection(key)):
+    v1.add_to_collection(key, variable)
+
+
+def shift_and_scale(
+  shape: Sequence[int],
+  inputs: tf.Tensor,
+  center: bool,
+  scale: bool,
+  collections: Any,
+  trainable: bool,
+  initializers: Mapping[str, Any] | None = None,
+) -> list[tf.Variable | None]:
+  """Makes a normalization's [beta, gamma] in the open scope; None for an unwanted one."""
+  wanted = {"beta": (center, ZEROS), "gamma": (scale, v1.ones_initializer())}
+  return [
+    model_variable(
+      name,
+      shape,
+      dtype=inputs.dtype,
+      initializer=(initializers or {}).get(name, initializer),
+      collections=collections_of(collections, name),
+      trainable=trainable,
+    )
+    if is_wanted
+    else None
+    for name, (is_wanted, initializer) in wanted.items()
+  ]
 
 
 def collections_of(given: Any, name: str) -> list[str]:

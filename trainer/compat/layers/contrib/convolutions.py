@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from trainer.compat.layers import convolutional, separable
 from trainer.compat.layers.contrib.arg_scopes import add_arg_scope
-from trainer.compat.layers.contrib.common import Options, scoped
+from trainer.compat.layers.contrib.common import Options, collect_once, scoped
 from trainer.compat.layers.contrib.regularizers import xavier_initializer
 
 v1 = tf.compat.v1
@@ -68,8 +68,7 @@ def _renamed(
   scope, _, last = name.rpartition("/")
   new = names.get(last, last)
   variable = getter(f"{scope}/{new}" if scope else new, *args, **kwargs)
-  if not any(variable is one for one in v1.get_collection(v1.GraphKeys.MODEL_VARIABLES)):
-    v1.add_to_collection(v1.GraphKeys.MODEL_VARIABLES, variable)
+  collect_once(variable, v1.GraphKeys.MODEL_VARIABLES)
   return variable
 
 

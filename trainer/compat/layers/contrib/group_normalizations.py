@@ -5,9 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.layers.contrib import common
 from trainer.compat.layers.contrib.arg_scopes import add_arg_scope
-from trainer.compat.layers.contrib.common import activated, collections_of, model_variable
+from trainer.compat.layers.contrib.common import activated, shift_and_scale
 
 v1 = tf.compat.v1
 
@@ -59,8 +58,8 @@ def group_norm(
       tf.reshape(inputs, cut),
       [axis + 1, *(one + (one > axis) for one in axes)],
       parameters,
-      _parameters(
-        channels, inputs.dtype, center, scale, param_initializers, variables_collections, trainable
+      shift_and_scale(
+        [channels], inputs, center, scale, variables_collections, trainable, param_initializers
       ),
       epsilon,
     )
@@ -93,30 +92,12 @@ def instance_norm(
       inputs,
       [one for one in range(1, rank) if one != axis],
       [channels if one == axis else 1 for one in range(rank)],
-      _parameters(
-        channels, inputs.dtype, center, scale, param_initializers, variables_collections, trainable
+      shift_and_scale(
+        [channels], inputs, center, scale, variables_collections, trainable, param_initializers
       ),
       epsilon,
     )
     return activated(outputs, activation_fn, outputs_collections, found)
-
-
-def _parameters(channels, dtype, center, scale, initializers, collections, trainable):
-  """Returns [beta, gamma] of the channels, None for an unwanted one."""
-  wanted = {"beta": (center, common.ZEROS), "gamma": (scale, v1.ones_initializer())}
-  return [
-    model_variable(
-      name,
-      [channels],
-      dtype=dtype,
-      initializer=(initializers or {}).get(name, initializer),
-      collections=collections_of(collections, name),
-      trainable=trainable,
-    )
-    if is_wanted
-    else None
-    for name, (is_wanted, initializer) in wanted.items()
-  ]
 
 
 def _normalized(inputs, axes, shape, parameters, epsilon):

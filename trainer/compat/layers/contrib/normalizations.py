@@ -1,15 +1,13 @@
 """Batch normalization and layer normalization."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.compat.layers import normalization
-from trainer.compat.layers.contrib import common
 from trainer.compat.layers.contrib.arg_scopes import add_arg_scope
-from trainer.compat.layers.contrib.common import activated, collections_of, model_variable
+from trainer.compat.layers.contrib.common import activated, collect_once, shift_and_scale
 
 v1 = tf.compat.v1
 
@@ -67,8 +65,7 @@ def batch_norm(
     if as_images:
       outputs = tf.squeeze(outputs, [1, 2])
     for variable in layer.variables:
-      if not any(variable is one for one in v1.get_collection(v1.GraphKeys.MODEL_VARIABLES)):
-        v1.add_to_collection(v1.GraphKeys.MODEL_VARIABLES, variable)
+      collect_once(variable, v1.GraphKeys.MODEL_VARIABLES)
     if updates_collections is None:  # in place: any use of the output runs the update
       with tf.control_dependencies(layer.updates):
         outputs = tf.identity(outputs)
@@ -94,22 +91,7 @@ def layer_norm(
     inputs = tf.convert_to_tensor(inputs)
     rank = inputs.shape.rank
     shape = [int(size) for size in inputs.shape[begin_params_axis % rank :]]
-    variable = functools.partial(model_variable, dtype=inputs.dtype, trainable=trainable)
-    beta = gamma = None
-    if center:
-      beta = variable(
-        "beta",
-        shape,
-        initializer=common.ZEROS,
-        collections=collections_of(variables_collections, "beta"),
-      )
-    if scale:
-      gamma = variable(
-        "gamma",
-        shape,
-        initializer=v1.ones_initializer(),
-        collections=collections_of(variables_collections, "gamma"),
-      )
+    beta, gamma = shift_and_scale(shape, inputs, center, scale, variables_collections, trainable)
     mean, variance = tf.nn.moments(inputs, list(range(begin_norm_axis % rank, rank)), keepdims=True)
     epsilon = 1e-3 if inputs.dtype == tf.float16 else 1e-12
     outputs = tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, epsilon)
