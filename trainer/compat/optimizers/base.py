@@ -215,9 +215,6 @@ class Optimizer(v1.train.Optimizer):
     with tf.control_dependencies(update_ops):
       return tf.group(assign_add(self.iterations, 1), name=name_scope)
 
-  def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
-    return self._resource_apply_dense(grad, var)
-
   def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
     return self._run_kernel("ResourceApply", var, grad=grad)
 
