@@ -362,6 +362,19 @@ def test_functions_of_contrib_nn():
   np.testing.assert_allclose(contrib.nn.scaled_softplus(values, 2.0, 5.0), wanted, rtol=1e-6)
 
 
+def test_functions_of_layers_have_their_own_defaults():
+  dense, flatten = map(contrib.framework.add_arg_scope, (tf.layers.dense, tf.layers.flatten))
+  with tf.Graph().as_default(), contrib.framework.arg_scope([dense], units=3, name="a"):
+    outputs = dense(flatten(tf.zeros([2, 2, 2])))
+    assert [variable.op.name for variable in tf.global_variables()] == ["a/kernel", "a/bias"]
+  assert outputs.shape == [2, 3]
+
+
+def test_an_input_spec_keeps_its_axes():
+  spec = tf.layers.InputSpec(min_ndim=2, axes={-1: 3})
+  assert (spec.min_ndim, spec.axes, spec.shape) == (2, {-1: 3}, None)
+
+
 def test_a_deprecated_function_logs_at_its_first_call(caplog):
   @contrib.framework.deprecated("2020-01-01", "Use other.")
   def older(x):

@@ -18,10 +18,6 @@ from trainer.internals import patches
 
 v1 = tf.compat.v1
 
-create_noop_writer = tf.summary.create_noop_writer
-record_if = tf.summary.record_if
-SummaryWriter = tf.summary.SummaryWriter
-
 
 class _NoWriter:
   """A writer in a model_fn: its operations do nothing."""
