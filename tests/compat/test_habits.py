@@ -113,8 +113,8 @@ def test_an_absent_name_says_why_and_what_to_use():
     ("from trainer.compat.v1.contrib import gan", "no contrib.gan: it left .* tensorflow-gan"),
     ("import trainer.compat.v1.contrib.gan.python", "no contrib.gan: it left"),
     (
-      "from trainer.compat.v1.contrib.learn import Experiment",
-      "no contrib.learn.Experiment: it ran .* Use estimator.train_and_evaluate",
+      "from trainer.compat.v1.contrib.learn import MetricSpec",
+      "no contrib.learn.MetricSpec: it belongs to .* Use eval_metric_ops of the EstimatorSpec",
     ),
     (
       "from trainer.compat.v1.estimator.head.sequential_head import SequentialHead",

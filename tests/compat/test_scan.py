@@ -652,6 +652,23 @@ def test_a_package_that_is_not_there_is_no_fine_program(tmp_path, run_command):
   assert done.stdout.endswith(said)
 
 
+def test_a_package_of_a_namespace_may_be_missing(tmp_path, run_command, monkeypatch):
+  """As google.cloud.storage, where only google.protobuf is installed."""
+  (tmp_path / "site" / "shared" / "there").mkdir(parents=True)
+  (tmp_path / "site" / "shared" / "there" / "__init__.py").touch()
+  monkeypatch.syspath_prepend(tmp_path / "site")
+  (tmp_path / "program").mkdir()
+  text = "import tensorflow as tf\nimport shared.there\nfrom shared.there import x\n"
+  path = write(tmp_path / "program", text)
+  assert run_command(path).returncode == 0
+  write(tmp_path / "program", text + "import shared.gone.x\nfrom shared import also\n")
+  done = run_command(path)
+  assert done.returncode == 1
+  for line, name in ((4, "shared.gone"), (5, "shared.also")):
+    said = f"missing {name} is neither installed here nor among the files: {path}:{line}\n"
+    assert said in done.stdout
+
+
 @pytest.mark.parametrize(
   ("text", "absent"),
   [

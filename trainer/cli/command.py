@@ -24,10 +24,6 @@ from trainer import errors
 from trainer.cli import formatting
 from trainer.internals import import_noise
 
-_DEBUG = flags.DEFINE_bool(
-  "debug", False, "Show the place of an error in the program, and TensorFlow's own messages."
-)
-
 _HELP = ("--help", "-help", "-h", "-?", "--helpshort", "--helpfull")
 
 
@@ -41,6 +37,10 @@ def run(main: Callable[[list[str]], int | None], positional: bool = False) -> No
   # absl's --help shows the docstring and the key flags of __main__. `python -m package` runs
   # package/__main__.py without either. So both come from main's module.
   module = sys.modules[main.__module__]
+  # Not at import: `import trainer` imports this module, and programs have a flag `debug`, too.
+  flags.DEFINE_bool(
+    "debug", False, "Show the place of an error in the program, and TensorFlow's own messages."
+  )
   if module is not sys.modules["__main__"]:
     sys.modules["__main__"].__doc__ = module.__doc__
     # Not flags.adopt_module_key_flags: it would adopt them for this module, its caller.
@@ -112,7 +112,7 @@ def _parse(argv, positional):
 
 
 def _call(main, argv):
-  if _DEBUG.value:
+  if flags.FLAGS.debug:
     import_noise.show()  # `import trainer` hides it.
   handler = absl_logging.get_absl_handler()
   handler.setFormatter(LineFormatter())
@@ -120,7 +120,7 @@ def _call(main, argv):
   try:
     return main(argv)
   except errors.OctetError as error:
-    if _DEBUG.value:
+    if flags.FLAGS.debug:
       raise
     _fail(message(error), error.exit_code)
   except KeyboardInterrupt as error:

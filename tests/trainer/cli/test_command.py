@@ -13,7 +13,7 @@ from absl import app
 from absl import logging as absl_logging
 from absl.testing import flagsaver
 
-from tests import declared
+from tests import declared, warm
 from trainer import errors
 from trainer.cli import command
 from trainer.internals import import_noise
@@ -176,6 +176,35 @@ def test_log_lines_have_a_time_and_from_warnings_on_a_level(run):
         print(handler.python_handler.formatter.format(record)[8:])
 
   assert run(main)[1] == " 3 steps of trainer/a.py\n warning: 3 steps of tensorflow/b.py\n"
+
+
+PROGRAM = """
+import sys
+import numpy as np
+import trainer.compat.v1 as tf
+import trainer.compat.v2
+from absl import flags
+
+def model_fn(features, labels, mode):
+  loss = tf.losses.mean_squared_error(labels, tf.layers.dense(features, 1))
+  train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+def input_fn():
+  return tf.data.Dataset.from_tensors((np.ones([2, 3], np.float32), np.ones([2, 1], np.float32)))
+
+estimator = tf.estimator.Estimator(model_fn, sys.argv[1])
+estimator.train(input_fn)
+estimator.evaluate(input_fn)
+defined = flags.FLAGS.flags_by_module_dict()
+print({module: defined[module] for module in defined if module.startswith("trainer")})
+"""
+
+
+def test_a_program_may_have_flags_of_any_name(tmp_path):
+  """Octet's flags are those of its commands alone: programs define `debug`, for example."""
+  done = warm.run("-c", PROGRAM, tmp_path)
+  assert (done.returncode, done.stdout) == (0, "{}\n"), done.stderr
 
 
 SHORT = ("trainer.main", "trainer.serve", "trainer.sweep")  # a module, a face and a package

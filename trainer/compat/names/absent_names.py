@@ -8,10 +8,6 @@ _TREES = (
   "the package tensorflow-decision-forests, or XGBoost",
 )
 _INSIDE = "it is inside of tensorflow_estimator, not one of tf.estimator's public names."
-_EXPERIMENTS = (
-  "it ran an Estimator of tf.contrib.learn.",
-  "estimator.train_and_evaluate with TrainSpec and EvalSpec",
-)
 _LEARN = "it belongs to the Estimators of tf.contrib.learn."
 _RECURRENT = (
   "Octet does not reimplement its network.",
@@ -126,7 +122,6 @@ TABLE = (
       "tf.contrib.layers had other feature columns.",
       "feature_column.weighted_categorical_column",
     ),
-    "contrib.learn.Experiment": _EXPERIMENTS,
     "contrib.learn.Estimator": (
       "tf.contrib.learn had another Estimator, whose model_fn returns a ModelFnOps.",
       "estimator.Estimator",
@@ -136,7 +131,6 @@ TABLE = (
     "contrib.learn.monitors.ValidationMonitor": (_LEARN, "estimator.train_and_evaluate"),
     "contrib.learn.datasets": (_LEARN, "keras.datasets, or the package tensorflow-datasets"),
     "contrib.learn.utils.make_export_strategy": (_LEARN, "estimator.LatestExporter"),
-    "contrib.learn.learn_runner": _EXPERIMENTS,
     "contrib.learn.run_config": (_INSIDE, "contrib.learn.RunConfig"),
     "contrib.losses.cosine_distance": _LOSSES,
     "contrib.losses.hinge_loss": _LOSSES,

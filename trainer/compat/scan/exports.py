@@ -82,23 +82,37 @@ def missing(sources: Sequence[Source]) -> dict[str, list[str]]:
     for one in source.taken:
       root = one.module.split(".")[0]
       is_own = one.dots or source_lib.target_of(one.module, one.name)[0] is not None
-      if is_own or one.is_guarded or _is_installed(root):
+      absent = None if is_own or one.is_guarded else _not_installed(one.module, one.name)
+      if absent is None:
         continue
       path = source.path.resolve()
       # A folder without Python files of its own is a package too.
       if not any(folder / root in folders for folder in path.parents) and not any(
         file_of(path, 0, name, known) for name in (root, one.module)
       ):
-        found.setdefault(root, []).append(f"{source.path}:{one.line}")
+        found.setdefault(absent, []).append(f"{source.path}:{one.line}")
   return found
 
 
 @functools.cache
-def _is_installed(package: str) -> bool:
-  try:
-    return util.find_spec(package) is not None
-  except (ImportError, ValueError):  # a module that a program put into sys.modules has no spec
-    return package in sys.modules
+def _not_installed(module: str, name: str) -> str | None:
+  """Returns the package that an import lacks; None if it is installed.
+
+  Several packages share a namespace, such as `google`: with protobuf alone there is a package
+  `google` and no `google.cloud.storage`.
+  """
+  parts = [*module.split("."), *([name] if name not in ("", _STAR) else [])]
+  for end in range(1, len(parts) + 1):
+    package = ".".join(parts[:end])
+    try:
+      spec = util.find_spec(package)
+    except (ImportError, ValueError):  # a module that a program put into sys.modules has no spec
+      return None if package in sys.modules else package
+    if spec is None:
+      return package
+    if spec.origin is not None:  # no namespace: find_spec would import it to look further
+      break
+  return None
 
 
 # ------------------------------------------------------------------ bindings

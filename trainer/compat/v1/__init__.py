@@ -104,6 +104,7 @@ MODULES = {
     f"{_TF1}.distribute",
     "tensorflow.distribute",
     homes={
+      f"{_TF1}.distribute": "has_distribution_strategy=has_strategy",
       ".estimator.strategies": """AllReduceCrossDeviceOps CollectiveAllReduceStrategy
         DistributeConfig MirroredStrategy OneDeviceStrategy"""
     },
@@ -145,7 +146,13 @@ MODULES = {
   "contrib.keras": Names("trainer.compat.v1.keras"),
   "contrib.layers.utils": Names(".contrib.layer_utils"),
   "contrib.learn": Names(".contrib.learn", homes={".estimator.run_config": "RunConfig"}),
+  "contrib.learn.learn_runner": Names(".contrib.learn_runner"),
   "contrib.learn.monitors": Names(".contrib.monitors"),
+  # contrib.learn.python.learn.estimators.rnn_common and others
+  **{
+    f"contrib.learn.estimators{part}": Names("trainer.compat.v1.contrib.learn")
+    for part in ("", ".model_fn", ".rnn_common", ".run_config")
+  },
   "contrib.lookup": Names(".contrib.lookup", f"{_TF1}.lookup", "tensorflow.lookup"),
   "contrib.losses": Names(
     ".contrib.losses",
@@ -173,6 +180,7 @@ MODULES = {
     ".layers.rnn_cell",
     ".layers.fused_rnn",
     ".layers.normalized_rnn",
+    ".layers.projected_rnn",
     ".layers.stacked_rnn",
     homes={f"{_TF1}.nn": "static_bidirectional_rnn static_rnn"},
   ),
@@ -245,6 +253,7 @@ MODULES = {
     f"{_TF1}.distribute",
     "tensorflow.distribute",
     homes={
+      f"{_TF1}.distribute": "has_distribution_strategy=has_strategy",
       ".estimator.strategies": "MirroredStrategy MultiWorkerMirroredStrategy OneDeviceStrategy"
     },
   ),
