@@ -106,7 +106,7 @@ MODULES = {
     homes={
       f"{_TF1}.distribute": "has_distribution_strategy=has_strategy",
       ".estimator.strategies": """AllReduceCrossDeviceOps CollectiveAllReduceStrategy
-        DistributeConfig MirroredStrategy OneDeviceStrategy"""
+        DistributeConfig MirroredStrategy OneDeviceStrategy""",
     },
   ),
   "contrib.estimator": Names(
@@ -254,7 +254,7 @@ MODULES = {
     "tensorflow.distribute",
     homes={
       f"{_TF1}.distribute": "has_distribution_strategy=has_strategy",
-      ".estimator.strategies": "MirroredStrategy MultiWorkerMirroredStrategy OneDeviceStrategy"
+      ".estimator.strategies": "MirroredStrategy MultiWorkerMirroredStrategy OneDeviceStrategy",
     },
   ),
   "distribute.cluster_resolver": Names(
