@@ -1,5 +1,6 @@
 """What a program takes for granted in its model_fn, and what stays as it is elsewhere."""
 
+import numpy as np
 import pytest
 import tensorflow
 from absl import logging
@@ -303,3 +304,24 @@ def test_auto_reduction_of_a_keras_loss_is_the_mean():
   for losses in (tf.keras.losses, tf_v2.losses):
     loss = losses.MeanSquaredError(losses.Reduction.AUTO)  # Keras 3 knows no "auto"
     assert float(loss(tf.constant([[1.0], [3.0]]), tf.zeros([2, 1]))) == 5.0
+
+
+def test_shared_columns_are_made_outside_of_a_graph():
+  fc = tf.feature_column
+  kinds = [fc.categorical_column_with_identity(key, 5) for key in ("seen", "shown")]
+  columns = fc.shared_embedding_columns(kinds, 3, shared_embedding_collection_name="items")
+  with tf.Graph().as_default(), tf.Session() as session:
+    features = {"seen": tf.constant([[4], [1]]), "shown": tf.constant([[1], [4]])}
+    both = fc.input_layer(features, columns)
+    session.run(tf.global_variables_initializer())
+    weights = session.run(tf.trainable_variables())
+    seen, shown = np.split(session.run(both), 2, axis=1)
+  assert [each.shape for each in weights] == [(5, 3)]
+  np.testing.assert_array_equal(seen, weights[0][[4, 1]])
+  np.testing.assert_array_equal(shown, seen[::-1])
+
+
+def test_a_layer_is_applied():
+  layer = tf.keras.layers.Dense(2)
+  x = tf.constant([[1.0, 2.0, 3.0]])
+  np.testing.assert_array_equal(layer.apply(x), layer(x))

@@ -126,6 +126,30 @@ def test_tables_of_a_model_fn_and_batches_of_any_width(tmp_path):
   ]
 
 
+def test_tables_and_unknown_ranks_of_an_input_fn(tmp_path):
+  """A table beside a one-shot iterator, and labels without a shape, as after from_generator."""
+
+  def input_fn():
+    rows = tf.data.Dataset.from_generator(lambda: iter("abcd"), tf.string).repeat(2)
+    words = rows.batch(2).make_one_shot_iterator().get_next()
+    table = contrib.lookup.index_table_from_tensor(tf.constant(WORDS))
+    return {"words": words}, table.lookup(words)
+
+  def model_fn(features, labels, mode):
+    assert features["words"].shape.as_list() == labels.shape.as_list() == [None]
+    counts = tf.get_variable("counts", [4], initializer=tf.zeros_initializer())
+    loss = tf.reduce_sum(tf.gather(counts, labels))
+    train_op = tf.train.GradientDescentOptimizer(1.0).minimize(loss, tf.train.get_global_step())
+    return tf_estimator.EstimatorSpec(mode, {"labels": labels}, loss, train_op)
+
+  config = tf_estimator.RunConfig(device="cpu", save_checkpoints_secs=3600)
+  made = tf_estimator.Estimator(model_fn, str(tmp_path / "model"), config)
+  made.train(input_fn, steps=3)
+  assert made.get_variable_value("counts").tolist() == [-2, -2, -1, -1]
+  made.train(input_fn, steps=4)
+  assert made.get_variable_value("counts").tolist() == [-4, -4, -3, -3]
+
+
 def test_tables_of_numbers_and_what_they_do_not_have():
   table = contrib.lookup.index_table_from_tensor([7, 5], dtype=tf.int64, default_value=9)
   assert table.lookup(tf.constant([5, 7, 6], tf.int64)).numpy().tolist() == [1, 0, 9]

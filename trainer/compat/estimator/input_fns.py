@@ -135,11 +135,15 @@ def call(input_fn: Callable, **arguments: Any) -> tf.data.Dataset:
     arguments: the values of these arguments.
 
   Returns:
-    A dataset of features or of (features, labels).
+    A dataset of features or of (features, labels), of known ranks.
 
   Raises:
     SpecError: the result cannot be an input.
   """
+  return _with_ranks(_dataset(input_fn, arguments))
+
+
+def _dataset(input_fn: Callable, arguments: dict[str, Any]) -> tf.data.Dataset:
   given = {name: value for name, value in arguments.items() if takes(input_fn, name)}
   try:
     with _handing_out(first_call=True):
@@ -158,6 +162,33 @@ def call(input_fn: Callable, **arguments: Any) -> tf.data.Dataset:
       "features, or (features, labels)."
     )
   return _of_tensors(input_fn, given)
+
+
+def _with_ranks(dataset: tf.data.Dataset) -> tf.data.Dataset:
+  """Returns a dataset whose tensors have at least the rank of its first batch.
+
+  The shapes after `from_generator` without shapes and after `tf.squeeze` are unknown; Octet needs
+  to know which tensors have a batch axis.
+  """
+  structure = dataset.element_spec
+  if not any(_is_of_unknown_rank(leaf) for leaf in tf.nest.flatten(structure)):
+    return dataset
+  shapes = [
+    [None] * leaf.shape.rank if _is_of_unknown_rank(like) else None
+    for first in dataset.take(1)
+    for leaf, like in zip(tf.nest.flatten(first), tf.nest.flatten(structure), strict=True)
+  ]
+
+  def with_ranks(*element: Any) -> Any:
+    leaves = zip(tf.nest.flatten(element), shapes, strict=True)
+    flat = [leaf if shape is None else tf.ensure_shape(leaf, shape) for leaf, shape in leaves]
+    return tf.nest.pack_sequence_as(structure, flat)
+
+  return dataset.map(with_ranks) if shapes else dataset
+
+
+def _is_of_unknown_rank(leaf: Any) -> bool:
+  return isinstance(leaf, tf.TensorSpec) and leaf.shape.rank is None
 
 
 def _called(input_fn: Callable, arguments: dict[str, Any]) -> Any:
@@ -202,6 +233,10 @@ def _of_tensors(input_fn: Callable, arguments: dict[str, Any]) -> tf.data.Datase
   graph_function = v1.wrap_function(build, [])
   result, asked = made[0]
   count = len(asked)
+  with graph_function.graph.as_default():
+    tables = v1.get_collection(v1.GraphKeys.TABLE_INITIALIZERS)
+  if tables:  # nothing runs them in a map, as a session's start would
+    graph_function.prune([], tables)()
   variants = graph_function.prune([], graph_function.outputs[:count])() if count else []
   fed = tf.nest.flatten([i.placeholders for i in asked], expand_composites=True)
   tail = graph_function.prune(fed, graph_function.outputs[count:])

@@ -1,4 +1,4 @@
-"""`layer.updates`, `get_updates_for` and `get_losses_for` of Keras 2, on layers of Keras 3.
+"""`layer.updates`, `get_updates_for`, `get_losses_for` and `apply` of older layers, on Keras 3's.
 
     update_ops = model.get_updates_for(None) + model.get_updates_for(features)
     train_op = tf.group(train_op, *update_ops)
@@ -68,6 +68,7 @@ class _Added:
 
 
 for _name, _get in {
+  "apply": lambda layer: layer.__call__,  # TensorFlow 1's other name of a call
   "updates": updates,
   "get_updates_for": lambda layer: lambda inputs=None: get_updates_for(layer, inputs),
   "get_losses_for": lambda layer: lambda inputs=None: get_losses_for(layer, inputs),

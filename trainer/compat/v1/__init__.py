@@ -253,8 +253,7 @@ MODULES = {
     f"{_TF1}.distribute",
     "tensorflow.distribute",
     homes={
-      f"{_TF1}.distribute": "has_distribution_strategy=has_strategy",
-      ".estimator.strategies": "MirroredStrategy MultiWorkerMirroredStrategy OneDeviceStrategy",
+      ".estimator.strategies": "MirroredStrategy MultiWorkerMirroredStrategy OneDeviceStrategy"
     },
   ),
   "distribute.cluster_resolver": Names(
@@ -321,6 +320,9 @@ MODULES = {
   "estimator.tpu": Names(homes=_OF_TPU | {".estimator.params": "TPUContext"}),
   "estimator.training": Names(".estimator.training"),
   "external_configurables": Names(".packages.external_configurables"),
+  "feature_column": Names(
+    f"{_TF1}.feature_column", homes={".estimator.feature_columns": "shared_embedding_columns"}
+  ),
   "gin": Names(".packages.gin", "gin"),
   "gin.tf": Names(".packages.gin_tf"),
   "hub": Names(".packages.hub", "tensorflow_hub"),
