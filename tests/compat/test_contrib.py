@@ -104,6 +104,20 @@ def test_a_host_call_writes_summaries(tmp_path):
   assert steps == [0, 1, 2]
 
 
+def test_the_scalar_of_a_longer_tensor_is_its_first_element(tmp_path):
+  with contrib.summary.create_file_writer(str(tmp_path)).as_default():
+    contrib.summary.scalar("vector", tf.constant([3.0, 4.0]), step=0)
+    contrib.summary.scalar("matrix", tf.constant([[5.0], [6.0]]), step=0)
+    contrib.summary.scalar("whole", tf.constant(7), step=0)
+  (path,) = tmp_path.glob("events*")
+  found = {
+    value.tag: float(tf.make_ndarray(value.tensor))
+    for event in tf.train.summary_iterator(str(path))
+    for value in event.summary.value
+  }
+  assert found == {"vector": 3.0, "matrix": 5.0, "whole": 7.0}  # 2.15.1 wrote these
+
+
 def test_examples_are_decoded_into_items():
   slim = contrib.slim
   image = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)

@@ -22,6 +22,7 @@ import keras
 import tensorflow as tf
 
 from trainer import errors
+from trainer.cli import notices
 from trainer.internals import keras_internals, patches, tensorflow_internals
 from trainer.optimization import replaced_rates
 from trainer.reporting import summaries
@@ -40,10 +41,12 @@ class _Trace:
   Attributes:
     alike: tensors that are equal on all replicas, by identity.
     variables: identities of the variables whose gradients Octet combined at their computation.
+    counted: the graphs, each with its replica, in which an optimizer got the global step.
   """
 
   alike: dict[int, tf.Tensor] = dataclasses.field(default_factory=dict)
   variables: set[int] = dataclasses.field(default_factory=set)
+  counted: set[tuple[tf.Graph, int | None]] = dataclasses.field(default_factory=set)
 
 
 # Inside a model_fn, optimizers do nothing (_IDLE) or apply combined gradients (a _Trace). Outside
@@ -243,11 +246,29 @@ def _apply_gradients(
   if is_idle():
     return tf.no_op()
   replaced_rates.replace(optimizer)
+  if global_step is not None:
+    _warn_of_a_second_count()
   if not (_combined.get() or skip_gradients_aggregation):
     grads_and_vars = _combined_pairs(grads_and_vars)
     # Skip aggregation: Octet has combined the gradients, and under tf.cond replicas cannot wait for
     # each other. Pass no global step, because the training loop counts steps.
   return original(optimizer, grads_and_vars, None, name, skip_gradients_aggregation=True)
+
+
+def _warn_of_a_second_count():
+  """Warns if an earlier optimizer of the step got the global step too.
+
+  Branches of tf.cond have graphs of their own: there, only one of two optimizers counts.
+  """
+  counted, here = _mode.get().counted, (v1.get_default_graph(), store_run.replica_number())
+  if here in counted:
+    notices.warn_once(
+      "The model_fn passes global_step to two optimizers. In TensorFlow each of them adds 1, so "
+      "max_steps=1000 means 500 steps there, and schedules by the global step run twice as fast. "
+      "Octet adds 1 for each step and trains 1000. To train as TensorFlow does, pass global_step "
+      "to one optimizer, and halve max_steps, steps and the numbers of the schedules."
+    )
+  counted.add(here)
 
 
 @patches.replaces(v1.train.Optimizer, "__getattribute__", inside=_mode)

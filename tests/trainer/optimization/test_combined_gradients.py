@@ -10,6 +10,7 @@ import tensorflow as tf
 import trainer
 from tests.trainer import programs
 from trainer import errors
+from trainer.cli import notices
 
 v1 = tf.compat.v1
 ROWS = 16
@@ -330,9 +331,13 @@ def trained_two(train_op, model_dir, device, steps):
   return estimator.train(points, steps=steps)
 
 
-def test_two_optimizers_may_both_be_given_the_global_step(tmp_path, device):
-  """It counts once a step, and is this step's number wherever it is read."""
+SECOND_COUNT = "passes global_step to two optimizers"  # the warning's
+
+
+def test_two_optimizers_may_both_be_given_the_global_step(tmp_path, device, caplog, monkeypatch):
+  """It counts once a step, and is this step's number wherever it is read. A warning says so."""
   seen = []
+  monkeypatch.setattr(notices, "_given", set())
 
   def train_op(losses, variables, global_step):
     ops = []
@@ -349,7 +354,9 @@ def test_two_optimizers_may_both_be_given_the_global_step(tmp_path, device):
   def look(step, metrics, _):
     seen.append((step, metrics["step after a"], metrics["step after b"]))
 
-  estimator.train(points, steps=3, hooks=[look])
+  with caplog.at_level("WARNING", logger="absl"):
+    estimator.train(points, steps=3, hooks=[look])
+  assert sum(SECOND_COUNT in line for line in caplog.messages) == 1
   assert seen == [(1, 0, 0), (2, 1, 1), (3, 2, 2)]
   assert estimator.latest_step() == 3
   for name, rate in (("a", 0.1), ("b", 0.05)):
@@ -402,8 +409,13 @@ def in_turn_apply(losses, variables, global_step):
 
 
 @pytest.mark.parametrize("in_turn", [in_turn_minimize, in_turn_apply])
-def test_optimizers_may_take_turns_under_a_condition(in_turn, tmp_path, device):
-  estimator = trained_two(in_turn, tmp_path, device, steps=4)
+def test_optimizers_may_take_turns_under_a_condition(
+  in_turn, tmp_path, device, caplog, monkeypatch
+):
+  monkeypatch.setattr(notices, "_given", set())
+  with caplog.at_level("WARNING", logger="absl"):
+    estimator = trained_two(in_turn, tmp_path, device, steps=4)
+  assert not any(SECOND_COUNT in line for line in caplog.messages)
   for name, steps in (("a", 2), ("b", 2)):
     for value in each_replica(estimator.variables[name]):
       np.testing.assert_allclose(value, descended(steps, 0.05), atol=2e-6)

@@ -54,8 +54,8 @@ def _step(step: Any) -> Any:
 
 
 def scalar(name: str, tensor: Any, family: str | None = None, step: Any = None) -> Any:
-  """Writes a scalar."""
-  return tf.summary.scalar(_tag(name, family), tf.reshape(tensor, []), _step(step))
+  """Writes a scalar; of a tensor with more elements, the first, as in TensorFlow 1."""
+  return tf.summary.scalar(_tag(name, family), tf.reshape(tensor, [-1])[0], _step(step))
 
 
 def histogram(name: str, tensor: Any, family: str | None = None, step: Any = None) -> Any:
