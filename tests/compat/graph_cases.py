@@ -583,6 +583,27 @@ def a_gradient_through_a_loop_of_unknown_sizes(p):
 
 
 @case
+def clipped_gradients_of_parts_in_a_loop(p):
+  """As in differentially private training: the loop takes gradients of a loss from outside."""
+  tf, variables = p.tf, p.weights()
+  w, b = variables
+  losses = (w * p.x + b - p.y) ** 2
+  optimizer = tf.train.GradientDescentOptimizer(0.05)
+
+  def body(i, sums):
+    part = tf.reduce_mean(tf.gather(losses, [i])) + 0.1 * (w - 1.0) ** 2  # reads w inside, too
+    pairs = optimizer.compute_gradients(part, variables)
+    clipped, _ = tf.clip_by_global_norm([gradient for gradient, _ in pairs], 1.5)
+    return i + 1, [one + own for one, own in zip(sums, clipped, strict=True)]
+
+  count = tf.shape(losses)[0]
+  _, sums = tf.while_loop(lambda i, _: i < count, body, [0, [tf.zeros([]), tf.zeros([])]])
+  means = [one / tf.cast(count, tf.float32) for one in sums]
+  pairs = list(zip(means, variables, strict=True))
+  return dict(loss=tf.reduce_mean(losses), train_op=optimizer.apply_gradients(pairs, p.step))
+
+
+@case
 def a_gradient_through_a_branch(p):
   tf, (w, b), seen = p.tf, p.weights(), p.state("seen")
 

@@ -27,6 +27,7 @@ QUICK = [
   "batch_norm_called_twice",
   "a_gradient_through_a_loop",
   "a_gradient_through_a_loop_of_unknown_sizes",
+  "clipped_gradients_of_parts_in_a_loop",
   "a_branch_that_waits",
   "a_function_runs_all",
   "python_code_for_nobody",
@@ -43,6 +44,7 @@ QUICK_ON_TWO_CORES = [
   "an_init_of_a_hook_in_each_training",
   "batch_norm_called_twice",
   "minimizes_in_a_branch",
+  "clipped_gradients_of_parts_in_a_loop",
 ]
 
 

@@ -25,6 +25,9 @@ CREATE_OPERATION = private_names.member(
   "tensorflow.python.framework.func_graph.FuncGraph._create_op_internal"
 )
 
+# tf.gradients, which also computes the gradients of tf.compat.v1's optimizers.
+GRADIENTS = private_names.member("tensorflow.python.ops.gradients_util._GradientsHelper")
+
 # Ends the trace of a graph, and adds control dependencies to its operations.
 ADD_CONTROL_DEPENDENCIES = private_names.member(
   "tensorflow.python.framework.auto_control_deps.AutomaticControlDependencies.__exit__"

@@ -46,7 +46,6 @@ from trainer.outputs import (
   warm_up,
 )
 from trainer.programs import step as step_lib
-from trainer.programs import tpu_only
 from trainer.reporting import evaluations_file
 from trainer.settings import setting_types
 from trainer.settings.kinds import Kind
@@ -224,7 +223,6 @@ def _trace_prediction(program, inputs):
 
   function = tf.function(predict, input_signature=[inputs.feature_spec], autograph=False)
   concrete = function.get_concrete_function()
-  tpu_only.check(concrete, program.calls.model_name)
   leaves = tf.nest.flatten(inputs.spec)
   takes_examples = not inputs.are_features and [leaf.dtype for leaf in leaves] == [tf.string]
   methods = dict(found[-1].export_methods or {}) if takes_examples else {}

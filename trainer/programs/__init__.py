@@ -23,7 +23,6 @@ __all__ = [
   "plan",
   "step",
   "step_errors",
-  "tpu_only",
   "traced_program",
   "xla_groups",
   "xla_program",

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.programs import group_results, tpu_only
+from trainer.programs import group_results
 from trainer.programs import host_metrics as metrics_lib
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
@@ -128,8 +128,6 @@ class EvalLoop:
     Returns:
       A dict: "loss_sum" (float64) and "metrics" (dict of the metrics so far).
     """
-    traced = self._partial.get_concrete_function(element, name)
-    tpu_only.check(traced, self._program.calls.model_name)
     return self._partial(element, name)
 
   def _evaluate_partial(self, element, name):

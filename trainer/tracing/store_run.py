@@ -225,6 +225,39 @@ def request_after_step(fn: Callable[[], None], every: int) -> None:
   _requests.get().append((fn, every))
 
 
+@patches.replaces(*tensorflow_internals.CREATE_OPERATION, inside=_graph)
+def _create_operation(original, graph, kind, *args, **kwargs):
+  """Gives `xla.replica_id()` its value on every device: TensorFlow's kernel for CPUs crashes."""
+  context = tf.distribute.get_replica_context() if kind == "XlaReplicaId" else None
+  if context is None:
+    return original(graph, kind, *args, **kwargs)
+  return tf.identity(context.replica_id_in_sync_group, kwargs.get("name")).op
+
+
+@patches.replaces(*tensorflow_internals.GRADIENTS, inside=_graph)
+def _gradients(original, ys, xs, *args, **kwargs):
+  """In a loop or a branch, adds the gradients of variables that the graphs around it read.
+
+  Each graph captures the handle of an eager variable by itself, and TensorFlow looks for the
+  capture of the innermost graph alone: the gradient of a loss from outside would be None.
+  """
+  xs = list(xs) if isinstance(xs, list | tuple) else [xs]
+  # (index in xs, the handle's placeholder in a graph around this one)
+  handles, graph = [], v1.get_default_graph()
+  while graph is not replica_graph() and hasattr(graph, "outer_graph"):
+    graph = graph.outer_graph
+    captured = {id(outer): inner for outer, inner in getattr(graph, "captures", ())}
+    found = [(index, captured.get(id(getattr(x, "handle", None)))) for index, x in enumerate(xs)]
+    handles += [(index, handle) for index, handle in found if handle is not None]
+  gradients = original(ys, [*xs, *(handle for _, handle in handles)], *args, **kwargs)
+  own, others = gradients[: len(xs)], gradients[len(xs) :]
+  for (index, _), other in zip(handles, others, strict=True):
+    if own[index] is not None and other is not None:
+      other = tf.convert_to_tensor(own[index]) + tf.convert_to_tensor(other)
+    own[index] = own[index] if other is None else other
+  return own
+
+
 @patches.replaces(*tensorflow_internals.UPDATE_ON_REPLICA, inside=_graph)
 def _update_replica(original, variable, update, value, **kwargs):
   """Lets each replica assign to its own copy under tf.cond, where replicas cannot wait.
