@@ -583,6 +583,32 @@ def a_gradient_through_a_loop_of_unknown_sizes(p):
 
 
 @case
+def regularizers_of_layers_beside_those_of_scopes(p):
+  """A spectral norm is such a custom_getter: TensorFlow regularizes the normalized kernel."""
+  tf, rows = p.tf, p.tf.expand_dims(p.x, 1)
+
+  def squares(rate):
+    return lambda weights: rate * tf.reduce_sum(weights * weights)
+
+  def normalized(getter, name, *args, **kwargs):
+    found = getter(name, *args, **kwargs)
+    return 0.5 * found if "kernel" in name else found
+
+  def dense(scope, inputs, of_kernel, **of_scope):
+    with tf.variable_scope(scope, reuse=tf.AUTO_REUSE, **of_scope):
+      start = tf.constant_initializer(0.8)
+      made = tf.layers.dense(inputs, 1, None, True, start, kernel_regularizer=of_kernel, name="d")
+    return made[:, 0]
+
+  found = dense("whole", rows, squares(0.05)) + dense("whole", rows + 1.0, squares(0.05))
+  found += dense("both", rows, squares(0.07), regularizer=squares(0.02))
+  for inputs in (rows, rows - 1.0):
+    found += dense("normalized", inputs, squares(0.03), custom_getter=normalized)
+  loss = tf.reduce_mean((found - p.y) ** 2) + tf.losses.get_regularization_loss()
+  return dict(loss=loss, train_op=p.sgd(loss, 0.02))
+
+
+@case
 def clipped_gradients_of_parts_in_a_loop(p):
   """As in differentially private training: the loop takes gradients of a loss from outside."""
   tf, variables = p.tf, p.weights()

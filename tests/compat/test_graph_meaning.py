@@ -28,6 +28,7 @@ QUICK = [
   "a_gradient_through_a_loop",
   "a_gradient_through_a_loop_of_unknown_sizes",
   "clipped_gradients_of_parts_in_a_loop",
+  "regularizers_of_layers_beside_those_of_scopes",
   "a_branch_that_waits",
   "a_function_runs_all",
   "python_code_for_nobody",

@@ -142,18 +142,25 @@ class Layer(metaclass=Mixing):
   ) -> tf.Variable:
     """Makes a variable in the layer's scope; see get_variable."""
     del use_resource, partitioner, unknown  # the scope decides: a test's scope has none
+    known = v1.global_variables() if regularizer is not None else []
     variable = v1.get_variable(
       name,
       shape=[int(size) for size in shape],
       dtype=dtype or self._dtype or tf.float32,
       initializer=initializer,
-      regularizer=regularizer,
       trainable=self.trainable and trainable is not False,
       constraint=constraint,
       synchronization=synchronization,
       aggregation=aggregation,
     )
     self._weights.append(variable)
+    # As TensorFlow: after get_variable, which has the scope's own regularizer, and for what a
+    # custom_getter returns. If this is no variable, each call counts, also one that reuses.
+    if regularizer is not None and not any(variable is one for one in known):
+      with v1.name_scope(f"{name}/Regularizer"):
+        loss = regularizer(variable)
+      if loss is not None:
+        self.add_loss(loss)
     return variable
 
   add_variable = add_weight
