@@ -76,7 +76,7 @@ LOOPS = [(5, 2, 3), (3, None, 3), (3, 1, 3), (2.5, 1, 3), ((3, 2), 1, 2), (0, 1,
 
 
 @pytest.mark.parametrize(("limit", "step", "factor"), long.except_for(LOOPS[:2], LOOPS))
-def test_a_loop_on_xla_devices_runs_as_often_as_its_condition_holds(
+def test_a_loop_on_xla_devices_runs_until_its_condition_fails(
   tmp_path, monkeypatch, limit, step, factor
 ):
   monkeypatch.setenv("OCTET_DEVICE", "xla:2")
@@ -129,7 +129,7 @@ class Hook(tf.train.SessionRunHook):
     vars(self).update(methods)
 
 
-def test_a_session_that_runs_what_needs_the_batch_of_an_evaluation_is_refused(tmp_path):
+def test_a_fetch_of_an_evaluations_batch_is_refused_at_the_end(tmp_path):
   hook = Hook()
 
   def model_fn(features, labels, mode):
@@ -237,7 +237,7 @@ def test_a_hook_that_feeds_a_step_is_refused(tmp_path):
     train_with(tmp_path, hook, make)
 
 
-def test_a_hook_that_changes_variables_in_some_steps_only_is_refused(tmp_path):
+def test_a_hook_that_assigns_only_in_some_steps_is_refused(tmp_path):
   hook, asked = Hook(), []
 
   def make(p, loss):
@@ -253,7 +253,7 @@ def test_a_hook_that_changes_variables_in_some_steps_only_is_refused(tmp_path):
     train_with(tmp_path, hook, make)
 
 
-def test_a_session_returns_values_in_the_structure_of_its_fetches(tmp_path):
+def test_a_session_returns_the_structure_of_its_fetches(tmp_path):
   hook, found = Hook(), []
 
   def make(p, loss):
@@ -266,7 +266,7 @@ def test_a_session_returns_values_in_the_structure_of_its_fetches(tmp_path):
   assert found == [{"op": None, "more": [2, 3.0]}]
 
 
-def test_what_a_session_assigns_at_the_end_is_in_no_checkpoint_and_not_evaluated(tmp_path):
+def test_an_assignment_at_the_end_changes_no_checkpoint(tmp_path):
   hook, found = Hook(), []
 
   def model_fn(features, labels, mode):

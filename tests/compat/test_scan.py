@@ -115,7 +115,7 @@ def test_what_cannot_work_comes_first(tmp_path):
   assert "1 that cannot work" in report.table(rows)
 
 
-def test_names_inside_of_tensorflow_estimator_cannot_work_and_are_told_when_imported(tmp_path):
+def test_private_names_of_tensorflow_estimator_are_reported(tmp_path):
   path = write(
     tmp_path,
     """
@@ -165,7 +165,7 @@ def test_modules_inside_of_contrib_are_contribs(tmp_path):
   }
 
 
-def test_a_module_inside_of_contrib_that_is_there_has_its_own_names(tmp_path):
+def test_an_import_from_a_private_module_of_contrib_works(tmp_path):
   text = "from tensorflow.contrib.tpu.python.tpu.tpu_function import get_tpu_context\n"
   (row,) = rows_of(write(tmp_path, f"{text}get_tpu_context\n"))
   assert row["status"] == verdicts.SHIM
@@ -213,7 +213,7 @@ def test_what_is_written_does_not_wait_for_who_reads_the_table(tmp_path, monkeyp
   assert path.read_text() == "import trainer.compat.v1 as tf\ntf.layers.dense\n"
 
 
-def test_modules_inside_of_tf_estimator_are_those_that_have_their_names_here():
+def test_private_modules_of_tf_estimator_get_octets_imports():
   assert changed("from tensorflow.python.estimator.model_fn import ModeKeys as Modes\n") == (
     "from trainer.compat.v1.estimator import ModeKeys as Modes\n"
   )
@@ -364,7 +364,7 @@ def test_an_import_that_says_its_names_needs_no_evidence(tmp_path):
   assert "import trainer.compat.v2 as tf2\n" in new
 
 
-def test_keras_of_a_program_of_tensorflow_2_has_what_keras_3_lost():
+def test_keras_names_that_keras_3_lost_come_from_compat_v2():
   text = "from tensorflow import keras\nfrom tensorflow.keras.layers import DenseFeatures\n"
   assert changed(text) == text
   assert changed(text, "v2") == (
@@ -391,7 +391,7 @@ def run_command(monkeypatch, capsys):
   return run
 
 
-def test_nothing_is_written_where_the_names_are_not_clear_until_it_is_said(tmp_path, run_command):
+def test_an_ambiguous_program_is_unchanged_until_api_is_given(tmp_path, run_command):
   plain = "import tensorflow as tf\ntf.nn.dropout(x, 0.1)\n"
   path = write(tmp_path, plain)
   done = run_command("--write", path)
@@ -444,7 +444,7 @@ def test_names_inside_of_tensorflow_and_of_classes_are_looked_up(tmp_path, text,
   assert all(absent in one for one in told)
 
 
-def test_a_name_that_moved_inside_of_tensorflow_is_named_where_it_is_public():
+def test_a_moved_private_name_is_reported_with_its_public_name():
   verdict = verdicts.of("tensorflow.python.gone.DropoutWrapper", source.INSIDE)
   assert verdict.advice.endswith("Use tf.nn.rnn_cell.DropoutWrapper.")
 
@@ -484,7 +484,7 @@ def test_a_star_and_a_name_that_is_given_are_no_absent_names(tmp_path):
   assert [row["name"] for row in absent] == ["estimator.Estimator._no_such_name"]
 
 
-def test_a_package_that_is_not_installed_is_named_with_the_command_that_installs_it(monkeypatch):
+def test_a_missing_package_is_reported_with_its_pip_command(monkeypatch):
   monkeypatch.setitem(sys.modules, "tensorflow_hub", None)
   verdicts.of.cache_clear()
   verdict = verdicts.of("hub.no_such_name")
@@ -544,7 +544,7 @@ def absent_names_of(folder, texts):
     "from again import tf\ntf.gone",
   ],
 )
-def test_names_of_tensorflow_that_come_from_other_files_are_found(tmp_path, text):
+def test_names_imported_through_other_files_are_found(tmp_path, text):
   texts = {
     "utils": "import tensorflow as tf\n",
     "package/__init__": "from .inner import tf\n",
@@ -608,7 +608,7 @@ def test_a_star_of_a_module_takes_its_names():
 
 
 @pytest.mark.parametrize("api", ["v1", "v2"])
-def test_a_module_that_is_tensorflows_alone_is_imported_as_the_command_writes_it(api):
+def test_modules_of_tensorflow_alone_import_as_the_tool_writes(api):
   text = (
     "from tensorflow.signal import hann_window\nimport tensorflow.linalg as linalg\n"
     "from tensorflow.io.gfile import exists\nimport tensorflow as tf\n"
@@ -691,11 +691,11 @@ def test_a_package_of_a_namespace_may_be_missing(tmp_path, run_command, monkeypa
     ("exec('t = tf.contrib')\nt.gone", {"contrib.gone"}),
   ],
 )
-def test_modules_from_functions_defaults_classes_and_texts_are_followed(tmp_path, text, absent):
+def test_modules_are_followed_through_functions_and_classes(tmp_path, text, absent):
   assert absent_names_of(tmp_path, {"program": f"import tensorflow as tf\n{text}\n"}) == absent
 
 
-def test_a_function_of_another_file_that_returns_tensorflow_is_followed(tmp_path):
+def test_tensorflow_returned_from_another_file_is_followed(tmp_path):
   texts = {
     "door": "def tensorflow():\n  import tensorflow as tf\n  return tf\n",
     "program": "import door\nfrom door import tensorflow as t\nt().gone, door.tensorflow().also\n",

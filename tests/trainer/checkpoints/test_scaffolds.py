@@ -317,12 +317,16 @@ def test_what_cannot_be_honoured_is_named_before_a_training(make, error, message
   assert not (tmp_path / "model").exists()
 
 
-def test_init_fn_is_ignored_and_local_init_op_refused(tmp_path):
+def test_init_fn_is_ignored_in_an_evaluation(tmp_path):
   model_fn = with_scaffold(
     lambda average: Scaffold(init_fn=lambda scaffold, session: None), modes=("eval",)
   )
   estimator = programs.estimator(tmp_path, model_fn).train(programs.train_input, max_steps=1)
   assert estimator.evaluate(programs.examples(8))["global_step"] == 1
+
+
+def test_local_init_op_is_refused_in_a_prediction(tmp_path):
+  programs.estimator(tmp_path).train(programs.train_input, max_steps=1)
   model_fn = with_scaffold(lambda average: Scaffold(local_init_op=tf.no_op()), modes=("infer",))
   with pytest.raises(
     errors.SettingError, match="mode 'infer', returns a Scaffold with local_init_op"

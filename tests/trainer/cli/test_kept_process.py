@@ -1,6 +1,7 @@
 """A process that answers until it ends, or its parent does."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -9,9 +10,11 @@ import pytest
 
 from trainer.cli import json_lines, kept_process, processes
 
-# Answers with its number of the question, until it is asked to do something else.
+# Answers with its number of the question, until it is asked to do something else. The alarm ends a
+# process that nobody ends, so that a test fails instead of waiting for it.
 PROGRAM = """
-import json, os, socket, sys
+import json, os, signal, socket, sys
+signal.alarm(20)
 lines = socket.socket(fileno=0).makefile("rw")
 for number, line in enumerate(lines):
   question = json.loads(line)
@@ -75,8 +78,9 @@ def test_an_interrupted_question_has_no_late_answer(monkeypatch):
 
 def test_the_process_ends_when_its_parent_is_killed(tmp_path):
   """And first finishes what it does: only then it sees that the socket is closed."""
-  (tmp_path / "program.py").write_text(PROGRAM + f"open({str(tmp_path / 'ended')!r}, 'w')\n")
-  os.mkfifo(tmp_path / "ended")
+  ended = tmp_path / "ended"
+  os.mkfifo(ended)
+  (tmp_path / "program.py").write_text(PROGRAM + f"open({str(ended)!r}, 'w').write('yes')\n")
   parent = (
     "import os, signal, sys\n"
     "from trainer.cli import kept_process, processes\n"
@@ -85,5 +89,7 @@ def test_the_process_ends_when_its_parent_is_killed(tmp_path):
     "os.kill(os.getpid(), signal.SIGKILL)\n"
   )
   subprocess.run([sys.executable, "-c", parent], check=False, env=processes.with_octet())
-  with open(tmp_path / "ended"):  # a reader waits until the process opens the file at its end
-    pass
+  reader = os.open(ended, os.O_RDONLY | os.O_NONBLOCK)
+  assert select.select([reader], [], [], 20.0)[0]
+  assert os.read(reader, 9) == b"yes"
+  os.close(reader)

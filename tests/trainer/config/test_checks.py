@@ -12,6 +12,11 @@ def load(text, root=configurables.ROOT):
   config.load([], [START + text], root=root)
 
 
+def assert_refused(text, message):
+  with pytest.raises(errors.SettingError, match=message):
+    load(text)
+
+
 @pytest.mark.parametrize(
   ("text", "message"),
   [
@@ -40,8 +45,7 @@ def load(text, root=configurables.ROOT):
   ],
 )
 def test_what_is_not_set_is_told_with_the_binding_to_add(text, message):
-  with pytest.raises(errors.SettingError, match=message):
-    load(text)
+  assert_refused(text, message)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +59,7 @@ def test_what_is_not_set_is_told_with_the_binding_to_add(text, message):
   ],
 )  # fmt: skip
 def test_a_macro_that_nobody_uses(text, message):
-  with pytest.raises(errors.SettingError, match=message):
-    load(text)
+  assert_refused(text, message)
 
 
 def test_a_file_may_offer_macros_that_are_not_needed(tmp_path):
@@ -105,8 +108,7 @@ def test_the_root_is_given_by_the_program_what_gin_may_not_set():
   ],
 )
 def test_a_call_that_makes_its_own_argument_is_told(text):
-  with pytest.raises(errors.SettingError, match="to make an argument of its own call"):
-    load(text)
+  assert_refused(text, "to make an argument of its own call")
 
 
 def test_a_call_in_another_scope_makes_an_argument_of_this_one():

@@ -83,22 +83,34 @@ def test_no_answer_gives_one_warning_and_all_is_sent_later(tmp_path, caplog, kin
   assert (tracker.steps, sending._pause) == ([10, 20], 2.0)
 
 
-def test_wait_for_a_dead_tracker_lasts_no_longer_than_asked(tmp_path):
-  tracker = Memory(tmp_path, answers=False)
-  sending = sender.Sender(tracker, str(tmp_path), seconds=60.0)
-  sending.start()
-  assert not sending.wait(0.05)
-  sending.stop()
+class OneTry(threading.Condition):
+  """In place of a wait for the thread: the sender tries once in the thread of the test."""
+
+  def __init__(self, sending):
+    super().__init__()
+    self.sending = sending
+
+  def wait_for(self, predicate, timeout=None):
+    self.timeout = timeout
+    self.sending._try()
+    self.is_over = predicate()
+
+
+def test_wait_lasts_no_longer_than_asked(tmp_path):
+  sending = sender.Sender(Memory(tmp_path), str(tmp_path))
+  sending._changed = OneTry(sending)
+  assert sending.wait(3600.0)
+  assert sending._changed.timeout == 3600.0
 
 
 def test_a_dead_tracker_is_not_waited_for(tmp_path, caplog):
   tracker = Memory(tmp_path, answers=False)
-  sending = sender.Sender(tracker, str(tmp_path), seconds=3600.0)
-  sending.start()
+  sending = sender.Sender(tracker, str(tmp_path))
+  sending._changed = OneTry(sending)
   assert not sending.wait(3600.0)
+  assert sending._changed.is_over
   assert tracker.tries == 1
   assert len([each for each in caplog.records if each.levelname == "WARNING"]) == 1
-  sending.stop()
 
 
 def test_a_slow_tracker_has_not_taken_all_yet(tmp_path, caplog):
