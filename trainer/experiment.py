@@ -43,6 +43,7 @@ from trainer.hooks import (
   hook_list,
   periodic,  # noqa: F401
   profiler,
+  saving_listeners,
   session_run,
 )
 from trainer.io import files, storage
@@ -99,6 +100,8 @@ class Experiment:
     eval_per_core_batch_size: the batch of one core, instead of eval_batch_size.
     predict_per_core_batch_size: the batch of one core, instead of predict_batch_size.
     train_hooks: list of hooks, see `trainer.hooks`.
+    saving_listeners: list of objects that the training calls at each checkpoint, see
+      `trainer.hooks`.
     class_names: list of str, the classes' names in the order of their numbers, for predictions;
       None to show numbers.
     contact_sheet_images: the number of images on the contact sheet of predictions; 0 for no contact
@@ -135,6 +138,7 @@ class Experiment:
   eval_per_core_batch_size: setting_types.Count | None = None
   predict_per_core_batch_size: setting_types.Count | None = None
   train_hooks: Annotated[Sequence[Any], "of hooks, such as [@EarlyStopping()]"] = ()
+  saving_listeners: Annotated[Sequence[Any], "of listeners, such as [@my_listeners.Copy()]"] = ()
   class_names: options.ClassNames | None = None
   contact_sheet_images: setting_types.Natural = 24
   contact_sheet: Annotated[str, setting_types.one_of(*predictions.SHOWN)] = "spread"
@@ -143,8 +147,9 @@ class Experiment:
 
   def __post_init__(self) -> None:
     durations.TrainingLength(train_steps=self.train_steps)
-    # This raises for an object that is no hook.
+    # These raise for an object that is no hook, or no listener.
     session_run.adapt(self.train_hooks, "run.train_hooks")
+    saving_listeners.check(self.saving_listeners, "run.saving_listeners")
 
   def input_fns(self) -> dict[Kind, Callable | None]:
     """Returns the input_fn of each kind; None where there is none."""
@@ -341,6 +346,7 @@ def _train(runner, asked, traced, hooks):
     traced[Kind.TRAIN],
     hooks=hooks,
     max_steps=_total_steps(runner, asked.train_steps),
+    saving_listeners=asked.saving_listeners,
     ends_with_input=True,
   )
   hook_list.HookList(hooks, runner).finished()
@@ -348,7 +354,10 @@ def _train(runner, asked, traced, hooks):
 
 def _train_and_evaluate(runner, asked, traced, hooks):
   train_spec = train_evaluate.TrainSpec(
-    traced[Kind.TRAIN], max_steps=_total_steps(runner, asked.train_steps), hooks=hooks
+    traced[Kind.TRAIN],
+    max_steps=_total_steps(runner, asked.train_steps),
+    hooks=hooks,
+    saving_listeners=asked.saving_listeners,
   )
   eval_specs = asked.all_eval_specs(traced[Kind.EVAL])
   results = train_evaluate.train_and_evaluate(runner, train_spec, *eval_specs).get(None)

@@ -460,6 +460,18 @@ def test_hooks_are_called(tmp_path):
   assert seen[-1] == 4
 
 
+@pytest.mark.parametrize("mode", ["train", "train_and_evaluate"])
+def test_saving_listeners_are_called_in_each_mode_that_trains(tmp_path, mode):
+  seen = []
+
+  class Listener(tf.compat.v1.train.CheckpointSaverListener):
+    def after_save(self, session, step):
+      seen.append(step)
+
+  run(tmp_path, mode, saving_listeners=[Listener()], exporters=[])
+  assert seen == [0, 4]
+
+
 @pytest.mark.parametrize(
   ("settings", "named"),
   [
@@ -542,6 +554,11 @@ def test_the_seed_is_the_runs(tmp_path):
     ("eval_specs", 3, r"run\.eval_specs is 3; expected a list"),
     ("exporters", 3, r"run\.exporters is 3; expected a list"),
     ("train_hooks", 3, r"run\.train_hooks is 3; expected a list"),
+    (
+      "saving_listeners",
+      [3],
+      r"run\.saving_listeners: a listener has the methods begin, .*; int la",
+    ),
     ("eval_throttle_secs", "x", r"run\.eval_throttle_secs is .x.; expected a number of at least 0"),
     ("eval_timeout_secs", "x", r"run\.eval_timeout_secs is .x.; expected a number of at least 0"),
     ("params", [1], r"run\.params is \[1\]; expected a dict"),

@@ -27,8 +27,9 @@ tf.summary). If it returns a true value, the training ends. A hook may also have
 
 Hooks of tf.compat.v1 (SessionRunHook) work too, see `trainer.hooks.session_run`.
 
-At each checkpoint, the training calls the `saving_listeners` of Estimator.train or TrainSpec:
-objects with the methods of tf.compat.v1.train.CheckpointSaverListener. All methods are called:
+At each checkpoint, the training calls the saving listeners: `run.saving_listeners` in gin,
+`saving_listeners` of Estimator.train or TrainSpec. They are objects with the methods of
+tf.compat.v1.train.CheckpointSaverListener:
 
     begin()                                       before the first loop
     before_save(None, step)                       before the write of a checkpoint
@@ -44,5 +45,6 @@ __all__ = [
   "hook_list",
   "periodic",
   "profiler",
+  "saving_listeners",
   "session_run",
 ]

@@ -18,7 +18,7 @@ from trainer.checkpoints import data_position, directory, model_values, reader, 
 from trainer.checkpoints import saver as saver_lib
 from trainer.devices import energy
 from trainer.devices import workers as workers_lib
-from trainer.hooks import estimator_protocol, hook_list, session_run
+from trainer.hooks import estimator_protocol, hook_list, saving_listeners, session_run
 from trainer.inputs import read_errors
 from trainer.io import storage
 from trainer.loop import (
@@ -115,6 +115,7 @@ class Training:
   def train(self, call: Call) -> None:
     """Trains from the newest checkpoint, with the errors of Estimator.train."""
     hooks = session_run.adapt(call.hooks, "train")
+    saving_listeners.check(call.listeners, "saving_listeners")
     try:
       with preemption.explain_interrupt(preemption.NOTHING_TO_SAVE):
         begun = self._begin(call, hooks)

@@ -253,6 +253,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
       for size in ("batch_size", "per_core_batch_size")
     },
     "train_hooks": "list",
+    "saving_listeners": "list",
     "class_names": "texts?",
     "contact_sheet_images": "natural",
     "contact_sheet": "choice",
