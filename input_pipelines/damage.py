@@ -5,8 +5,10 @@ Example:
     paths = damage.repair(reports, folder)      # good files, and copies without damaged records
 """
 
+import atexit
 import dataclasses
 import os
+import shutil
 import struct
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -58,7 +60,7 @@ def repair(reports: Sequence[Report], folder: str | None = None) -> list[str]:
 
   Args:
     reports: what `scan` returns.
-    folder: where the copies go; None for a new temporary folder.
+    folder: where the copies go; None for a temporary folder that exists as long as this process.
 
   Returns:
     For each report, the path to read: of the copy, or of the file itself if it has no damage.
@@ -68,7 +70,7 @@ def repair(reports: Sequence[Report], folder: str | None = None) -> list[str]:
     if not report.damaged:
       paths.append(report.path)
       continue
-    folder = folder or tempfile.mkdtemp(prefix="repaired_records_")
+    folder = folder or _folder_until_exit()
     copy = os.path.join(folder, f"{number:05d}-{os.path.basename(report.path)}")
     with tf.io.gfile.GFile(report.path, "rb") as source, tf.io.gfile.GFile(copy, "wb") as target:
       target.write(b"")  # creates the file even if no part is good
@@ -77,6 +79,18 @@ def repair(reports: Sequence[Report], folder: str | None = None) -> list[str]:
         target.write(source.read(stop - start))
     paths.append(copy)
   return paths
+
+
+def _folder_until_exit():
+  """Returns a new folder. A dataset may read it again in each epoch, until the process ends."""
+  folder = tempfile.mkdtemp(prefix="repaired_records_")
+  atexit.register(_remove, folder, os.getpid())
+  return folder
+
+
+def _remove(folder, owner):
+  if os.getpid() == owner:  # a fork inherits the call, while the owner still reads the folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _scan(path):

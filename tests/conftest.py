@@ -5,7 +5,9 @@ that outlives a test.
 import gc
 import itertools
 import os
+import shutil
 import signal
+import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -49,6 +51,22 @@ def pytest_collection_finish():
 def _no_gin_bindings():
   yield
   gin.clear_config()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_temporary_folder(tmp_path_factory):
+  """Removes what tests leave in the temporary folder: runs without a model_dir, killed processes.
+
+  It is not a folder of tmp_path_factory, whose longer path would not fit in a socket's name.
+  """
+  tmp_path_factory.getbasetemp()  # not in this folder, so that it outlives the tests
+  folder = tempfile.mkdtemp(prefix="octet_tests_")
+  os.chmod(folder, 0o711)  # a database server runs as another user
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setenv("TMPDIR", folder)
+    patch.setattr(tempfile, "tempdir", folder)
+    yield
+  shutil.rmtree(folder, ignore_errors=True)
 
 
 _numbers = itertools.count()

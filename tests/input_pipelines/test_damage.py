@@ -1,5 +1,8 @@
 """Damaged TFRecord files: what is found, what is saved."""
 
+import atexit
+import os
+import pathlib
 import struct
 
 import pytest
@@ -81,6 +84,20 @@ def test_no_record_file_at_all(path):
   (report,) = damage.scan([str(path)])
   assert (report.count, report.damaged, report.good) == (0, [0], [])
   assert saved(report) == []
+
+
+def test_copies_are_removed_when_their_process_exits(path, monkeypatch):
+  calls = []
+  monkeypatch.setattr(atexit, "register", lambda *call: calls.append(call))
+  harm(path, STARTS[3] + 14)
+  [copy] = map(pathlib.Path, damage.repair(damage.scan([str(path)])))
+  [(remove, *arguments)] = calls
+  with monkeypatch.context() as fork:
+    fork.setattr(os, "getpid", lambda: -1)
+    remove(*arguments)
+  assert copy.exists()
+  remove(*arguments)
+  assert not copy.parent.exists()
 
 
 def test_no_file():
