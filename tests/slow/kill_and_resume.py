@@ -29,8 +29,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.summary import summary_iterator
 
+from tests.slow import checkpoint_values
 from trainer.checkpoints import directory as checkpoint
-from trainer.checkpoints import reader
 
 
 def command(model_dir, device, steps, steps_per_program):
@@ -119,11 +119,6 @@ def losses(directory):
   return found
 
 
-def values(model_dir):
-  path = checkpoint.CheckpointDirectory(model_dir).latest_valid()
-  return reader.read(path, list(reader.shapes(path)))
-
-
 def compare(
   kills, device, steps, steps_per_program=None, by_checkpoints=False, seed=0, clock=time.monotonic
 ):
@@ -151,7 +146,7 @@ def compare(
       moments.append(newest(killed))
       print(f"kill {done}/{kills} with the newest checkpoint at step {moments[-1]}", flush=True)
     run(killed, device, steps, steps_per_program)
-    expected, found = values(alone), values(killed)
+    expected, found = checkpoint_values.newest(alone), checkpoint_values.newest(killed)
     assert expected.keys() == found.keys(), expected.keys() ^ found.keys()
     for name, value in expected.items():
       np.testing.assert_array_equal(found[name], value, err_msg=name)

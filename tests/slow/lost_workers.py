@@ -30,8 +30,9 @@ import time
 
 import numpy as np
 
+from tests.slow import checkpoint_values
 from trainer import errors
-from trainer.checkpoints import directory, reader
+from trainer.checkpoints import directory
 
 # Workers are forks of a process with all imports, which saves most of their start.
 _FORKS = multiprocessing.get_context("forkserver")
@@ -149,12 +150,6 @@ class Workers:
       process.join()
 
 
-def values(model_dir):
-  """Returns name → array of the newest checkpoint."""
-  path = directory.CheckpointDirectory(model_dir).latest_valid()
-  return reader.read(path, list(reader.shapes(path)))
-
-
 def undisturbed(folder, count, steps, device):
   """Trains without a kill; returns (values, seconds)."""
   start = time.monotonic()
@@ -164,7 +159,7 @@ def undisturbed(folder, count, steps, device):
       restarted, done = workers.follow()
       assert not restarted, f"ended by itself: {workers.log(restarted[0])}"
       if done:
-        return values(workers.model_dir), time.monotonic() - start
+        return checkpoint_values.newest(workers.model_dir), time.monotonic() - start
       assert time.monotonic() - start < _SURE_SECONDS
       time.sleep(0.1)
   finally:
@@ -198,7 +193,7 @@ def disturbed(folder, count, steps, device, kills, whole, expected, seed, by_che
     workers = Workers(place, count, steps, device)
     try:
       _disturb(workers, count, kills, whole, record, randomness, by_checkpoints)
-      difference = compare(expected, values(workers.model_dir))
+      difference = compare(expected, checkpoint_values.newest(workers.model_dir))
     finally:
       workers.close()
     record.differences.append(difference)

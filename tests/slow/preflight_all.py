@@ -63,6 +63,30 @@ BINDINGS = {
 }
 
 
+PAGE = """# What the TPU compiler says of the shipped experiments
+
+`python -m tests.slow.preflight_all` writes this page. Each row is a compiled program for one core of a TPU; nobody has run it on a TPU.
+
+| column | meaning |
+|---|---|
+| TPU | the topology: v3-8 has 8 cores, v3-512 has 512 |
+| batch a core | the batch of one core |
+| steps a program | the steps that a TPU runs in one program; in an evaluation or prediction, at most the batches of the input |
+| s | seconds for tracing, lowering and compiling on two CPU cores, beside other work |
+| memory a core, of | the memory that the program needs, with its input, and the memory of a core |
+| input | the batches of one core for all steps of a program |
+| all-reduced | the bytes that the cores add up in a step, and the number of all-reduces |
+| trainable | the bytes of the trainable variables, and so of their gradients. The compiler adds up equal gradients once: those of the offsets of two batch norms with added outputs, as in residual blocks |
+
+Compiler: {compiler}. Experiments without a row:
+{left}.
+
+| experiment | step | TPU | batch a core | steps a program | result | s | memory a core | of | input | MFLOP an example | all-reduced | trainable |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
+{rows}
+"""  # noqa: E501
+
+
 def load(name, results):
   """Loads a gin file with replacements for its data, and returns the experiment."""
   config.clear()
@@ -123,45 +147,27 @@ def table(results):
     for kind in kinds.Kind
   ]
   reports: list[tuple] = []
-  missing: dict[str, list[str]] = {}
+  missing: dict[str, set[str]] = {}
   for name, topology_name, kind in cases:
     path = report_path(name, topology_name, kind, results)
     stem = name.removesuffix(".gin")
     if path.exists():
       reports.append((stem, json.loads(path.read_text())))
     else:
-      missing.setdefault(f"{stem} {kind}", []).append(topology_name)
+      missing.setdefault(stem, set()).add(topology_name)
   versions = {
     f"{name} {version}" for _, step in reports for name, version in step.get("versions", {}).items()
   }
+  compiled = {name for name, _ in reports}
   left = [
-    name if tuple(where) == TOPOLOGIES else f"{name} on {', '.join(where)}"
+    f"{name} ({', '.join(sorted(where))})" if name in compiled else name
     for name, where in missing.items()
   ]
-  lines = [
-    "# What the TPU compiler says of the shipped experiments",
-    "",
-    "Written by `python -m tests.slow.preflight_all`, not by hand. Nothing here was run on a "
-    "TPU: the figures are those of the compiler, for one",
-    "core of eight, or of 512, at the experiment's per-core batch on so many. A program has as "
-    "many steps as a TPU does in one, and of an",
-    "evaluation no more groups than its input has;",
-    '"input" is what a core gets for all of them at once, and "memory" holds it too. '
-    "Seconds are those of all stages, on two CPU cores with",
-    "other work too.",
-    '"All-reduced" is what the cores add up in a step, beside the size of the trainable '
-    "variables, whose gradients it is. Gradients that the",
-    "compiler sees to be the same are added up once: those of the offsets of two batch norms "
-    "whose outputs are added, as in residual blocks.",
-    "",
-    f"Compiler: {', '.join(sorted(versions))}. Not compiled yet: {', '.join(left) or 'none'}.",
-    "",
-    "| experiment | step | TPU | batch a core | steps a program | result | s | memory a "
-    "core | of | input | MFLOP an example | all-reduced | trainable |",
-    "|" + "---|" * 13,
-  ]
-  lines += ["| " + " | ".join([name, *_cells(step)]) + " |" for name, step in reports]
-  return "\n".join(lines) + "\n"
+  return PAGE.format(
+    compiler=", ".join(sorted(versions)),
+    left=", ".join(left) or "none",
+    rows="\n".join("| " + " | ".join([name, *_cells(step)]) + " |" for name, step in reports),
+  )
 
 
 def _cells(step):

@@ -19,7 +19,7 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 
-from tests.slow import kill_and_resume
+from tests.slow import checkpoint_values
 
 STEPS = 20
 TOLERANCE = 1e-5  # of a loss, relative
@@ -122,8 +122,8 @@ def main():
     for path in (folder / "resumed").glob(f"model.ckpt-{STEPS}.*"):
       path.unlink()
     train(config, folder / "resumed", device)
-    wanted = kill_and_resume.values(folder / "several")
-    found = kill_and_resume.values(folder / "resumed")
+    wanted = checkpoint_values.newest(folder / "several")
+    found = checkpoint_values.newest(folder / "resumed")
     assert wanted.keys() == found.keys()
     for key, value in wanted.items():
       np.testing.assert_array_equal(found[key], value, err_msg=key)

@@ -233,8 +233,8 @@ class _Foreign(session_run.SessionRunHookAdapter):
     if isinstance(fetch, str) and fetch.removesuffix(":0") in known:
       return known[fetch.removesuffix(":0")]
     raise errors.SettingError(
-      f"The hook {spec.name_of(self.hook)} asks for {fetch!r}, but did not when Octet traced "
-      "the step, without a session: a step can only return what the hook asked for then."
+      f"The hook {spec.name_of(self.hook)} asks for {fetch!r}. It did not ask for it when "
+      "Octet traced the step, and a step returns only the tensors that were asked for then."
     )
 
 

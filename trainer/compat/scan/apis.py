@@ -108,7 +108,7 @@ def _evidence(source: source_lib.Source) -> list[Evidence]:
     if one.module.startswith(("tensorflow.contrib", "tf_slim"))
     or (one.module, one.name) == ("tensorflow", "contrib")
   ]
-  for use in filter(lambda use: use.name, source.uses):
+  for use in source.named_uses:
     place = f"{source.path}:{use.line}"
     if use.of_plain:
       name = f"tf.compat.{use.api}.{use.name}"

@@ -35,7 +35,7 @@ def rows(programs: list[Program]) -> list[dict[str, object]]:
   places: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
   for program in programs:
     for source in program.sources:
-      for use in filter(lambda use: use.name, source.uses):
+      for use in source.named_uses:
         key = use.name, _package(use.name, use.api, program.api)
         places[key].append(f"{source.path}:{use.line}")
       for one in source.imports:

@@ -150,6 +150,11 @@ class Source:
     return "__main__" in self.text
 
   @property
+  def named_uses(self) -> list[Use]:
+    """The uses of a name of TensorFlow; the others use `tf` itself, which has no verdict."""
+    return [use for use in self.uses if use.name]
+
+  @property
   def is_plain(self) -> bool:
     """Returns whether some names depend on the version that the program means."""
     return any(one.target is not None and one.api == PLAIN for one in self.imports)
