@@ -8,7 +8,7 @@ from trainer.hooks import every
 from trainer.loop import outer_loop
 from trainer.reporting import metrics_file, progress, summaries, totals
 
-# The loss falls fastest at the beginning, and a short training would be no curve.
+# The loss falls fastest at the beginning, and a short training needs points for a curve.
 _FIRST_REPORTS = 10, 20, 50
 _RARE = 100  # from this cadence on, there are first reports
 

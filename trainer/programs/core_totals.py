@@ -1,12 +1,12 @@
-"""What the steps of a device loop add up to, in variables of each core's own.
+"""Sums over the steps of a device loop, in variables that each core has for itself.
 
     totals = CoreTotals(store)
     totals.add(step, loss, tensors)   # on a replica, in each step
-    totals.loss(), totals.host_tensors()  # once a loop, where TensorFlow runs one core
-    totals.variables()  # where XLA devices have them
+    totals.loss(), totals.host_tensors()  # once a loop, on one core that TensorFlow runs
+    totals.variables()  # on XLA devices
 
-A step that returned its loss would have the host wait for it. The host reads these variables when
-it wants to know, and no checkpoint holds them.
+If each step returned its loss, the host would wait for each step. The host reads these variables
+at its reports. No checkpoint has them.
 """
 
 from typing import Any

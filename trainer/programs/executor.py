@@ -5,9 +5,9 @@ operations. If an operation takes a microsecond, waking a thread takes longer th
 single-threaded executor is faster: by about 1.6 for the digits model.
 
 Both executors compute the same operations. Whether they agree to the last bit depends on the
-processor: they do on an Intel Xeon, and differ by 6e-8 on an AMD EPYC. Each executor repeats its
-own bits. The choice depends on the arithmetic of a step only, never on the clock or the processor.
-A program therefore always has the same executor, and on one machine the same bits.
+processor: they do on an Intel Xeon, and differ by 6e-8 on an AMD EPYC. An executor gives the same
+bits each time. The choice depends on the arithmetic of a step only, never on the clock or the
+processor. A program therefore always has the same executor, and on one machine the same bits.
 """
 
 import contextlib

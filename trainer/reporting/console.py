@@ -135,7 +135,7 @@ def _stream_handlers():
 
 
 def are_lines_shown_here() -> bool:
-  """Returns whether a `lines_shown` shows the lines, not the program's own settings."""
+  """Returns whether an open `lines_shown` shows the lines; else the program's settings decide."""
   return _open > 0
 
 

@@ -56,7 +56,7 @@ class Access:
 
     try:
       await self._answer(scope, receive, count_and_send)
-    # Anything may fail in a handler. The client gets the one shape of errors, the log the reason.
+    # A handler may raise anything. The client gets JSON as with every error, the log the reason.
     except Exception as error:
       if answered:  # The server closes the connection, and that tells the client.
         raise

@@ -1,7 +1,7 @@
 """Bounds that a good trial keeps: "accuracy >= 0.9".
 
 bound = constraints.parse("accuracy >= 0.9")
-bound.violation(0.85)          # 0.05: greater than 0, the trial does not keep it
+bound.violation(0.85)          # 0.05; above 0, the trial breaks the bound
 """
 
 import dataclasses
