@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from trainer import config, errors
-from trainer.compare import published, workloads
+from trainer.compare import workloads
 
 ROOT = pathlib.Path(__file__).parents[3]
 SHIPPED = sorted((ROOT / "gin_configs" / "compare").glob("*.gin"))
@@ -26,26 +26,6 @@ def test_shipped_workloads_bindings_fit_their_experiments(path):
 def test_the_header_has_the_command(path):
   header = path.read_text().split("\n\n", 1)[0]
   assert f"python -m trainer.compare --gin_file=gin_configs/compare/{path.name}" in header
-
-
-def test_published_figures_are_of_shipped_cases():
-  cases = workloads.load(["gin_configs/compare/articles.gin"])
-  known = {(case.workload.name, case.workload.mode) for case in cases}
-  sizes = {(case.workload.name, case.batch_size) for case in cases}
-  units = {(case.workload.name, case.workload.shown_unit) for case in cases}
-  for figure in published.read():
-    assert (figure.workload, figure.mode) in known
-    assert figure.batch_size is None or (figure.workload, figure.batch_size) in sizes
-    assert figure.quantity == "speed-up" or (figure.workload, figure.quantity) in units
-    assert figure.source
-
-
-def test_published_figures_are_those_of_the_articles():
-  found = {(each.workload, each.hardware, each.over): each.value for each in published.read()}
-  assert found["convolution", "CPU of Colab", ""] == 2.44
-  assert found["convolution", "K80", ""] == 0.28
-  assert found["convolution", "TPU of Colab", ""] == 0.00122
-  assert found["CIFAR-10 CNN", "TPU v2", ""] == 6
 
 
 def test_each_size_is_a_case():

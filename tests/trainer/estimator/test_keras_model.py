@@ -8,56 +8,14 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests.trainer.estimator import keras_programs
 from trainer import errors
 from trainer.checkpoints import into_keras
 from trainer.estimator import keras_model
 
-EXAMPLES = 22
-
-
-def _data():
-  random = np.random.RandomState(0)
-  return {"image": random.randn(EXAMPLES, 4, 4, 1).astype(np.float32)}, random.randint(
-    0, 3, EXAMPLES
-  ).astype(np.int32)
-
-
-def _train_input_fn(params):
-  return (
-    tf.data.Dataset.from_tensor_slices(_data())
-    .repeat()
-    .batch(params["batch_size"], drop_remainder=True)
-  )
-
 
 def _eval_input_fn(params):
-  return tf.data.Dataset.from_tensor_slices(_data()).batch(params["batch_size"])
-
-
-def _estimator(model_fn, path, device="cpu"):
-  return trainer.Estimator(
-    model_fn, str(path), trainer.RunConfig(device=device), train_batch_size=16, eval_batch_size=16
-  )
-
-
-def _sequential():
-  return keras.Sequential(
-    [
-      keras.layers.Flatten(),
-      keras.layers.Dense(8, "relu"),
-      keras.layers.Dropout(0.1),
-      keras.layers.BatchNormalization(),
-      keras.layers.Dense(3),
-    ]
-  )
-
-
-def _functional():
-  image = keras.Input((4, 4, 1), name="image")
-  x = keras.layers.Dense(8, "relu", kernel_regularizer=keras.regularizers.L2(0.01))(
-    keras.layers.Flatten()(image)
-  )
-  return keras.Model(image, keras.layers.Dense(3)(x))
+  return tf.data.Dataset.from_tensor_slices(keras_programs.data()).batch(params["batch_size"])
 
 
 class _Subclassed(keras.Model):
@@ -73,36 +31,36 @@ class _Subclassed(keras.Model):
 
 
 def _compiled():
-  model = _functional()
+  model = keras_programs.functional()
   model.compile(
     "adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"]
   )
   return model
 
 
-SETTINGS = dict(
-  loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-  optimizer="adam",
-  metrics=["accuracy"],
-)
-
-
 @pytest.mark.parametrize(
   "build_model, settings",
-  [(_sequential, SETTINGS), (_functional, SETTINGS), (_Subclassed, SETTINGS), (_compiled, {})],
+  [
+    (keras_programs.sequential, keras_programs.SETTINGS),
+    (keras_programs.functional, keras_programs.SETTINGS),
+    (_Subclassed, keras_programs.SETTINGS),
+    (_compiled, {}),
+  ],
   ids=["sequential", "functional", "subclassed", "compiled"],
 )
 def test_trains_as_keras_counts_and_goes_back_into_keras(tmp_path, build_model, settings):
-  estimator = _estimator(keras_model.model_fn_from_keras(build_model, **settings), tmp_path)
-  estimator.train(_train_input_fn, max_steps=1)
+  estimator = keras_programs.estimator_of(
+    keras_model.model_fn_from_keras(build_model, **settings), tmp_path
+  )
+  estimator.train(keras_programs.train_input_fn, max_steps=1)
   first = estimator.evaluate(_eval_input_fn)
-  estimator.train(_train_input_fn, max_steps=30)
+  estimator.train(keras_programs.train_input_fn, max_steps=30)
   last = estimator.evaluate(_eval_input_fn)
   assert last["loss"] < first["loss"]
 
-  features, labels = _data()
+  features, labels = keras_programs.data()
   build_model()  # whose layers take the names that come first
-  if build_model is _Subclassed or build_model is _sequential:
+  if build_model is _Subclassed or build_model is keras_programs.sequential:
 
     def build():
       model = build_model()
@@ -128,28 +86,19 @@ def test_trains_as_keras_counts_and_goes_back_into_keras(tmp_path, build_model, 
   np.testing.assert_allclose(again(features["image"], training=False), outputs, rtol=1e-6)
 
 
-def test_a_saved_keras_model_is_the_trained_one(tmp_path):
-  estimator = _estimator(keras_model.model_fn_from_keras(_functional, **SETTINGS), tmp_path)
-  estimator.train(_train_input_fn, max_steps=2)
-  model = into_keras.load_into_keras(estimator.latest_checkpoint(), _functional)
-  model.save(tmp_path / "x.keras")
-  image = _data()[0]["image"]
-  np.testing.assert_allclose(
-    keras.models.load_model(tmp_path / "x.keras")(image), model(image), rtol=1e-6
-  )
-
-
 def test_objects_are_patterns(tmp_path):
   keras.optimizers.SGD()  # the first one of the process has the name to itself
   settings = dict(
-    SETTINGS,
+    keras_programs.SETTINGS,
     optimizer=keras.optimizers.SGD(
       keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5), momentum=0.9
     ),
     metrics=[keras.metrics.SparseTopKCategoricalAccuracy(2, name="top_2"), "accuracy"],
   )
-  estimator = _estimator(keras_model.model_fn_from_keras(_functional, **settings), tmp_path)
-  estimator.train(_train_input_fn, max_steps=2)
+  estimator = keras_programs.estimator_of(
+    keras_model.model_fn_from_keras(keras_programs.functional, **settings), tmp_path
+  )
+  estimator.train(keras_programs.train_input_fn, max_steps=2)
   results = estimator.evaluate(_eval_input_fn)
   assert results["top_2"] >= results["accuracy"]
   assert {name.split("/")[0] for name in estimator.get_variable_names()} >= {
@@ -190,7 +139,7 @@ def test_several_inputs_and_outputs(tmp_path):
     optimizer=keras.optimizers.Adam,
     metrics={"sum": ["mae"], "kind": ["accuracy"]},
   )
-  estimator = _estimator(model_fn, tmp_path)
+  estimator = keras_programs.estimator_of(model_fn, tmp_path)
   estimator.train(input_fn, max_steps=1)
   results = estimator.evaluate(input_fn)
   assert {"loss", "sum_mae", "kind_accuracy"} <= set(results)
@@ -203,12 +152,14 @@ def test_several_inputs_and_outputs(tmp_path):
 def test_one_core_and_two_agree(tmp_path):
   values = []
   for device in ("cpu", "cpu:2"):
-    estimator = _estimator(
-      keras_model.model_fn_from_keras(_functional, **dict(SETTINGS, optimizer="sgd")),
+    estimator = keras_programs.estimator_of(
+      keras_model.model_fn_from_keras(
+        keras_programs.functional, **dict(keras_programs.SETTINGS, optimizer="sgd")
+      ),
       tmp_path / device,
       device,
     )
-    estimator.train(_train_input_fn, max_steps=3)
+    estimator.train(keras_programs.train_input_fn, max_steps=3)
     values.append(estimator.get_variable_value("dense/kernel"))
   np.testing.assert_allclose(values[0], values[1], rtol=1e-4, atol=1e-6)
 
@@ -216,48 +167,16 @@ def test_one_core_and_two_agree(tmp_path):
 def test_mistakes_are_named(tmp_path):
   def fails_with(build_model, message, **settings):
     with pytest.raises(errors.SettingError, match=message):
-      _estimator(keras_model.model_fn_from_keras(build_model, **settings), tmp_path).train(
-        _train_input_fn, max_steps=1
-      )
+      keras_programs.estimator_of(
+        keras_model.model_fn_from_keras(build_model, **settings), tmp_path
+      ).train(keras_programs.train_input_fn, max_steps=1)
 
-  fails_with(_functional(), "a function that makes a keras.Model", **SETTINGS)
-  fails_with(lambda: 3, "a function that makes a keras.Model", **SETTINGS)
-  fails_with(_sequential, "without a loss", optimizer="adam")
-  fails_with(_sequential, "no optimizer", loss=SETTINGS["loss"])
-
-
-def test_layers_that_keras_has_numbered_on_get_their_values(tmp_path):
-  estimator = _estimator(keras_model.model_fn_from_keras(_functional, **SETTINGS), tmp_path)
-  estimator.train(_train_input_fn, max_steps=1)
-  _functional()  # so that the next one starts at dense_2 at the least
-  model = _functional()
-  assert model.weights[0].path != "dense/kernel"
-  into_keras.load_into_keras(tmp_path, model)
-  for variable, name in zip(
-    model.weights, ["dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"], strict=True
-  ):
-    np.testing.assert_array_equal(variable.numpy(), estimator.get_variable_value(name))
-
-
-def test_model_with_fewer_layers_is_not_a_renumbered_one(tmp_path):
-  estimator = _estimator(keras_model.model_fn_from_keras(_functional, **SETTINGS), tmp_path)
-  estimator.train(_train_input_fn, max_steps=1)
-  _functional()
-  image = keras.Input((16,))
-  with pytest.raises(errors.CheckpointError, match=r"dense_\d+/kernel: not in the checkpoint"):
-    into_keras.load_into_keras(tmp_path, keras.Model(image, keras.layers.Dense(8)(image)))
-
-
-def test_what_a_checkpoint_lacks_is_named(tmp_path):
-  estimator = _estimator(keras_model.model_fn_from_keras(_functional, **SETTINGS), tmp_path)
-  estimator.train(_train_input_fn, max_steps=1)
-  other = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, name="other")])
-  before = other.get_weights()
-  with pytest.raises(errors.CheckpointError, match="other/kernel: not in the checkpoint"):
-    into_keras.load_into_keras(tmp_path, other)
-  np.testing.assert_array_equal(other.get_weights()[0], before[0])
-  with pytest.raises(errors.SettingError, match="no variables yet"):
-    into_keras.load_into_keras(tmp_path, _sequential())
+  fails_with(
+    keras_programs.functional(), "a function that makes a keras.Model", **keras_programs.SETTINGS
+  )
+  fails_with(lambda: 3, "a function that makes a keras.Model", **keras_programs.SETTINGS)
+  fails_with(keras_programs.sequential, "without a loss", optimizer="adam")
+  fails_with(keras_programs.sequential, "no optimizer", loss=keras_programs.SETTINGS["loss"])
 
 
 @pytest.mark.parametrize("given", ["loss", "compiled"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trainer import errors
-from trainer.outputs import check_saved_model, verification
+from trainer.outputs import verification
 
 
 def compared(expected, found, name="logits"):
@@ -55,25 +55,6 @@ def test_other_outputs():
     verification.compare({"a": np.zeros(1)}, {"b": np.zeros(1)}, "It")
 
 
-def test_arrays_come_back_as_they_were(tmp_path):
-  import ml_dtypes
-
-  texts = np.empty((2, 2), object)
-  texts[:] = [[b"a\0", b""], [b"\xff\xd8\0\0", b"b"]]
-  arrays = {
-    "z/texts": texts,
-    "numbers": np.arange(6).reshape(2, 3),
-    "half": np.array([0.5, -3], ml_dtypes.bfloat16),
-  }
-  np.savez(tmp_path / "file.npz", **check_saved_model.pack(arrays))
-  with np.load(tmp_path / "file.npz") as file:
-    found = check_saved_model.unpack(file)
-  assert set(found) == set(arrays)
-  for name, array in arrays.items():
-    assert found[name].dtype == array.dtype
-    assert found[name].tolist() == array.tolist()
-
-
 def test_what_cannot_be_loaded(tmp_path):
   with pytest.raises(errors.ExportError, match="does not work without Octet: .*nowhere"):
     verification.verify(str(tmp_path / "nowhere"), [])
@@ -98,9 +79,3 @@ def test_a_process_that_dies_is_said_and_replaced(tmp_path):
   verification.prepare()
   assert verification._worker is not worker
   assert verification._worker.is_alive()
-
-
-def test_the_project_is_refused():
-  with pytest.raises(ImportError, match="cannot import trainer.export"):
-    check_saved_model.Refusal().find_spec("trainer.export")
-  assert check_saved_model.Refusal().find_spec("numpy") is None

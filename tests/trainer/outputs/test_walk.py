@@ -5,7 +5,7 @@ import sys
 
 import trainer
 from docs.tools import architecture
-from tests.trainer.outputs import test_exports
+from tests.trainer.outputs import test_preprocessing
 
 
 def files_in_order(run):
@@ -26,8 +26,10 @@ def files_in_order(run):
 
 
 def test_an_export_enters_the_files_of_its_walk_in_their_order(tmp_path):
-  estimator = test_exports.make_estimator(tmp_path / "model", class_names=test_exports.NAMES)
-  estimator.train(test_exports.input_fn, steps=1)
+  estimator = test_preprocessing.make_estimator(
+    tmp_path / "model", class_names=test_preprocessing.NAMES
+  )
+  estimator.train(test_preprocessing.input_fn, steps=1)
   entered = files_in_order(lambda: estimator.export_saved_model(tmp_path / "export"))
   walks = architecture.walks(architecture.PAGE.read_text())
   (walk,) = [files for title, files in walks.items() if title.startswith("An export")]

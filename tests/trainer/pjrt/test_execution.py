@@ -5,7 +5,7 @@ import pytest
 
 from tests.trainer.pjrt import conftest
 from trainer import errors
-from trainer.pjrt import devices, program
+from trainer.pjrt import program
 
 device_values = pytest.importorskip("trainer.pjrt.device_values")  # where jax is installed
 execution = pytest.importorskip("trainer.pjrt.execution")
@@ -158,22 +158,3 @@ def test_a_program_for_another_number_of_devices(connected, code):
 def test_a_variable_without_a_value(executable, connected):
   with pytest.raises(errors.SettingError, match="'w' has no value"):
     run(executable, device_values.DeviceValues(connected))
-
-
-def test_more_devices_than_the_client_has(connected):
-  with pytest.raises(errors.SettingError, match="1000 XLA devices .* this process has \\d+"):
-    devices.connect("cpu", 1000)
-
-
-def test_a_platform_that_is_not_here(connected):
-  with pytest.raises(errors.SettingError, match="no device of the platform"):
-    devices.connect("gpu")
-  with pytest.raises(errors.SettingError, match="'vax' is no platform"):
-    devices.connect("vax")
-
-
-def test_what_the_devices_say_of_themselves(connected):
-  assert str(connected) == "8 XLA devices (cpu, cpu)"
-  assert connected.count == 8
-  assert connected.local == connected.all
-  assert {"platform", "devices", "topology", "jax", "jaxlib", "processor"} <= connected.key.keys()

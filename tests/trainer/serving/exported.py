@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
-from tests.trainer.outputs import test_exports as model
+from tests.trainer.outputs import test_preprocessing as model
 
 NAMES = model.NAMES
 SHAPE = model.SHAPE

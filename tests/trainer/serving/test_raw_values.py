@@ -10,7 +10,7 @@ import tensorflow as tf
 from pyarrow import parquet
 
 import trainer
-from tests.trainer.outputs import test_exports as model
+from tests.trainer.outputs import test_preprocessing as model
 from trainer import errors
 from trainer.outputs import checks
 from trainer.serving import features as features_lib

@@ -144,7 +144,7 @@ def test_what_it_says_of_itself(exported):
   assert told["class_names"] == NAMES
   assert told["decodes"] == ["image"]
   assert told["global_step"] == 2
-  assert told["model"] == "test_exports.model_fn"
+  assert told["model"] == "test_preprocessing.model_fn"
   assert set(told["metrics"]) == {"loss"}
   assert told["versions"]["octet"] == trainer.__version__
   # Every signature was run, and classify's names are exactly the model's.

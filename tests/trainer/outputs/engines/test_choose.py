@@ -11,11 +11,12 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import programs
+from tests.trainer.outputs.engines import timed
 from tests.trainer.serving import exported as exported_lib
 from trainer import errors
 from trainer.cli import installation
 from trainer.outputs import engines
-from trainer.outputs.engines import choose, engine, measuring, tflite_engine
+from trainer.outputs.engines import choose, tflite_engine
 
 HAS = {"onnx": "onnxruntime", "openvino": "openvino", "openvino_parts": "openvino"}
 
@@ -74,83 +75,12 @@ def test_gelu_in_every_engine(name, tmp_path):
   np.testing.assert_allclose(found, tf.nn.gelu(x), atol=1e-6)
 
 
-class Clock:
-  """Seconds that pass when an engine is called."""
-
-  now = 0.0
-
-  def __call__(self):
-    return self.now
-
-  def later(self, seconds):
-    self.now += seconds
-
-
-class Timed(engine.Engine):
-  """Takes so many seconds for an example, and so many more for a call."""
-
-  def __init__(self, name, clock, call, example):
-    self.name, self.clock, self.call, self.example = name, clock, call, example
-    self.sizes = []
-
-  def predict_batch(self, features):
-    self.sizes.append(len(features["x"]))
-    self.clock.now += self.call + self.example * self.sizes[-1]
-    return features
-
-
-def test_the_fastest_is_the_one_that_takes_the_least_time():
-  clock = Clock()
-  one = Timed("quick to start", clock, 1, 5)
-  other = Timed("quick at work", clock, 10, 1)
-  by_size = {}
-  for size in (1, 20):
-    seconds = measuring.measure([one, other], {"x": np.zeros(size)}, clock)
-    by_size[size] = min((one, other), key=lambda candidate: seconds[candidate.name])
-  assert list(by_size.values()) == [one, other]
-  fastest = measuring.FastestEngine(by_size)
-  assert fastest.name == "quick to start+quick at work"
-  one.sizes, other.sizes = [], []
-  for rows in (1, 19, 20, 21):
-    fastest.predict_batch({"x": np.zeros(rows)})
-  assert (one.sizes, other.sizes) == ([1, 19], [20, 21])
-
-
-def test_measuring_fills_its_time_and_takes_longer_if_slow():
-  clock = Clock()
-  quick, slow = Timed("quick", clock, 0.03, 0), Timed("slow", clock, 0.07, 0)
-  measuring.measure([quick, slow], {"x": np.zeros(1)}, clock, at_least=1.0)
-  assert 9 <= len(quick.sizes) - 2 <= 10  # two calls were to warm up
-  very_slow = Timed("very slow", clock, 9, 0)
-  measuring.measure([very_slow], {"x": np.zeros(1)}, clock, at_least=1.0)
-  assert len(very_slow.sizes) == 2 + measuring._ROUNDS
-
-
-def test_measured_time_is_a_usual_call_after_the_same_engine():
-  clock = Clock()
-  clock.disturbed = False
-
-  class Spinning(Timed):
-    """Whose threads disturb the engine that comes next."""
-
-    def predict_batch(self, features):
-      super().predict_batch(features)
-      clock.disturbed = True
-
-  class Disturbed(Timed):
-    def predict_batch(self, features):
-      clock.now += clock.disturbed
-      clock.disturbed = False
-      super().predict_batch(features)
-
-  candidates = [Spinning("spinning", clock, 0.002, 0), Disturbed("disturbed", clock, 0.001, 0)]
-  found = measuring.measure(candidates, {"x": np.zeros(1)}, clock, at_least=20.0)
-  assert found == {"spinning": pytest.approx(0.002), "disturbed": pytest.approx(0.001)}
-
-
 def test_a_slow_model_is_measured_with_fewer_examples(saved_model, monkeypatch):
-  clock = Clock()
-  made = {"onnx": Timed("onnx", clock, 0, 0.1), "openvino": Timed("openvino", clock, 0.15, 0.09)}
+  clock = timed.Clock()
+  made = {
+    "onnx": timed.Timed("onnx", clock, 0, 0.1),
+    "openvino": timed.Timed("openvino", clock, 0.15, 0.09),
+  }
   monkeypatch.setattr(choose.Requirements, "missing", lambda self, converts: [])
   monkeypatch.setattr(choose, "_MEASURED", ("tensorflow", *made))
   monkeypatch.setattr(choose, "_make_engine", lambda name, *_: made[name])
@@ -158,7 +88,7 @@ def test_a_slow_model_is_measured_with_fewer_examples(saved_model, monkeypatch):
     monkeypatch.setattr(
       engine_,
       "predict_batch",
-      lambda features, self=engine_: Timed.predict_batch(self, {"x": features["image"]}),
+      lambda features, self=engine_: timed.Timed.predict_batch(self, {"x": features["image"]}),
     )
   monkeypatch.setattr(
     choose.tensorflow_engine.TensorFlowEngine,

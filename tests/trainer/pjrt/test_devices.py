@@ -1,0 +1,25 @@
+"""A client of PJRT and its devices: their number, platform and names."""
+
+import pytest
+
+from trainer import errors
+from trainer.pjrt import devices
+
+
+def test_more_devices_than_the_client_has(connected):
+  with pytest.raises(errors.SettingError, match="1000 XLA devices .* this process has \\d+"):
+    devices.connect("cpu", 1000)
+
+
+def test_a_platform_that_is_not_here(connected):
+  with pytest.raises(errors.SettingError, match="no device of the platform"):
+    devices.connect("gpu")
+  with pytest.raises(errors.SettingError, match="'vax' is no platform"):
+    devices.connect("vax")
+
+
+def test_what_the_devices_say_of_themselves(connected):
+  assert str(connected) == "8 XLA devices (cpu, cpu)"
+  assert connected.count == 8
+  assert connected.local == connected.all
+  assert {"platform", "devices", "topology", "jax", "jaxlib", "processor"} <= connected.key.keys()

@@ -1,0 +1,16 @@
+"""A client's request id is kept, unless it could break a line of the log."""
+
+import re
+
+import pytest
+
+from tests.trainer.serving import asgi
+
+
+@pytest.mark.parametrize(
+  ("given", "kept"), [("abc-1.2_3", True), ("a b", False), ("x" * 65, False), ("é", False)]
+)
+def test_the_id_that_a_client_gives(given, kept):
+  _, headers, _ = asgi.ask(asgi.app(), b"{}", headers=[("X-Request-Id", given)])
+  assert (headers["x-request-id"] == given) is kept
+  assert re.fullmatch(r"[\w.-]+", headers["x-request-id"])
