@@ -10,7 +10,7 @@ from trainer import errors
 from trainer.outputs import served_inputs
 
 
-def test_features_have_the_names_of_their_places_and_a_free_batch():
+def test_features_have_names_by_their_places_and_a_free_batch():
   spec = tf.TensorSpec([4, 3])
   free = served_inputs.free_batch({"image": spec, "pair": (spec, {"a": spec})})
   inputs = served_inputs.ServedInputs(free, free)

@@ -24,7 +24,7 @@ def test_an_error_of_a_model_fn_has_its_input_and_cause():
   assert isinstance(raised.value.__cause__, KeyError)
 
 
-def test_a_python_condition_on_a_tensor_names_the_functions_to_use():
+def test_a_python_condition_on_a_tensor_names_a_remedy():
   error = tf.errors.OperatorNotAllowedInGraphError("use a decorator")
   with pytest.raises(errors.ModelFnError, match="use tf.where, tf.cond, tf.while_loop, or"):
     of_model_fn(error)

@@ -42,7 +42,7 @@ def test_examples_are_bytes(loaded):
 
 
 @pytest.mark.parametrize(("value", "shown"), [(float("nan"), "nan"), (1e999, "inf")])
-def test_numbers_that_are_not_finite_are_refused_with_their_place(value, shown, loaded):
+def test_infinite_numbers_and_nan_are_refused_with_their_place(value, shown, loaded):
   message = rf"The feature 'x' is {shown} at \[1\]: expected finite numbers"
   with pytest.raises(errors.InputError, match=message):
     calls.prepare(loaded_model.DEFAULT, {"x": [1.0, value]}, loaded, write=None)

@@ -33,7 +33,7 @@ def test_columns_have_priority_unless_only_features_are_given():
   assert list(model().takes(["mean age"])) == ["x"]
 
 
-def test_columns_are_checked_under_either_name_with_missing_values():
+def test_columns_have_two_names_and_missing_values():
   for name in ("mean age", "mean_age"):
     found = model(raw=True).check({name: [20, None]}, FROM_RAW)
     np.testing.assert_array_equal(found["mean_age"], [20.0, np.nan])
@@ -54,12 +54,12 @@ def test_features_that_do_not_fit_are_named(loaded, features, message):
     loaded.check(features)
 
 
-def test_a_signature_that_is_missing_is_named_with_the_present_ones():
+def test_a_missing_signature_is_named_with_the_present_ones():
   with pytest.raises(errors.InputError, match="no signature 'more' of its own; it has serving_def"):
     model().check({"x": [1]}, "more")
 
 
-def test_a_decoder_that_fails_says_why_without_names_of_the_graph():
+def test_a_decoder_that_fails_names_no_part_of_its_graph():
   @tf.function
   def decode(encoded):
     return tf.io.parse_tensor(encoded[0], tf.float32)

@@ -6,6 +6,9 @@ import pytest
 
 from tests.trainer.serving import asgi
 
+pytest.importorskip("fastapi", reason="needs the extra [serve]")
+pytest.importorskip("prometheus_client", reason="needs the extra [serve]")
+
 
 @pytest.mark.parametrize(
   ("given", "kept"), [("abc-1.2_3", True), ("a b", False), ("x" * 65, False), ("é", False)]
