@@ -26,3 +26,9 @@ def except_for(quick: Collection[Any], values: Iterable[Any]) -> list[Any]:
 
 def _arguments(value):
   return value if isinstance(value, tuple) else (value,)
+
+
+# For tests that need TensorFlow's replicas, and of which one core shows nothing more.
+ON_TWO_CORES = pytest.mark.parametrize(
+  "device", except_for(["cpu:2"], ["cpu", "cpu:2", "cpu:8", "xla:8"]), indirect=True
+)

@@ -6,9 +6,10 @@ import tensorflow as tf
 import trainer
 import trainer.compat.v1 as compat
 from benchmarks import legacy, legacy_program
+from tests import long
 
 
-@pytest.mark.parametrize("name", ["mlp_hooks", "cnn"])
+@pytest.mark.parametrize("name", long.except_for(["mlp_hooks"], ["mlp_hooks", "cnn"]))
 def test_both_sides_train_the_same_variables(tmp_path, name):
   case = legacy_program.CASES[name]
   program = legacy_program.estimator(compat, case, f"{tmp_path}/program", device="cpu")

@@ -47,7 +47,9 @@ def test_one_mode_after_the_other(tmp_path):
   assert checkpoints(tmp_path) == [0, 4]
   assert {"config.gin", "operative_config.gin", "environment.json"} <= names(tmp_path)
 
-  result = run(tmp_path, "evaluate")
+  # Beside a training.
+  result = run(tmp_path, "continuous_eval", exporters=[])
+  assert result == run(tmp_path, "evaluate")
   assert set(result) == {"loss", "absolute_error", "global_step"}
   assert result["global_step"] == 4
   assert (tmp_path / "eval").is_dir()
@@ -117,12 +119,6 @@ def test_two_exporters_of_one_folder_are_refused_before_a_trace(tmp_path, monkey
     with pytest.raises(errors.SettingError, match=message):
       run(tmp_path / "run", mode, exporters=[exporters.BestExporter()], eval_specs=[small])
   assert not (tmp_path / "run").exists()
-
-
-def test_evaluations_beside_a_training(tmp_path):
-  run(tmp_path, "train")
-  result = run(tmp_path, "continuous_eval")
-  assert result == run(tmp_path, "evaluate")
 
 
 def test_a_training_of_so_many_epochs(tmp_path):
@@ -431,15 +427,17 @@ def test_only_the_inputs_of_the_mode_are_needed(tmp_path):
   assert run(tmp_path, "evaluate", train_input_fn=None, train_batch_size=None)["global_step"] == 4
 
 
-def test_a_training_traces_no_other_step(tmp_path):
-  modes = []
+def test_a_training_traces_no_other_step_and_calls_its_hooks(tmp_path):
+  modes, seen = [], []
 
   def model_fn(features, labels, mode, params):
     modes.append(mode)
     return programs.line(features, labels, mode, params)
 
-  run(tmp_path, "train", model_fn=model_fn)
+  hook = lambda step, metrics, _: seen.append(step)
+  run(tmp_path, "train", model_fn=model_fn, train_hooks=[hook])
   assert set(modes) == {"train"}
+  assert seen[-1] == 4
 
 
 def test_predict_may_have_its_own_input_and_batch_size(tmp_path):
@@ -452,12 +450,6 @@ def test_a_file_in_the_way_of_model_dir(tmp_path):
   (tmp_path / "model").write_text("a file")
   with pytest.raises(errors.OutputError, match="--model_dir"):
     run(tmp_path / "model", "train")
-
-
-def test_hooks_are_called(tmp_path):
-  seen = []
-  run(tmp_path, "train", train_hooks=[lambda step, metrics, _: seen.append(step)])
-  assert seen[-1] == 4
 
 
 @pytest.mark.parametrize("mode", ["train", "train_and_evaluate"])
@@ -538,12 +530,13 @@ def test_the_seed_is_the_runs(tmp_path):
       .batch(params["batch_size"], drop_remainder=True)
     )
 
-  losses = [
-    run(tmp_path / name, "train_and_evaluate", train_input_fn=shuffled, seed=seed, exporters=[])[
-      "loss"
-    ]
-    for name, seed in (("a", 1), ("b", 1), ("c", 2))
-  ]
+  def loss(name, seed):
+    losses = []
+    hook = lambda step, metrics, _: losses.append(metrics["loss"])
+    run(tmp_path / name, "train", train_input_fn=shuffled, seed=seed, train_hooks=[hook])
+    return losses[-1]
+
+  losses = [loss(name, seed) for name, seed in (("a", 1), ("b", 1), ("c", 2))]
   assert losses[0] == losses[1] != losses[2]
 
 

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests import long
 from tests.trainer import programs
 from trainer import errors, spec
 
@@ -122,9 +123,10 @@ class Model:
 @pytest.mark.parametrize(
   "model_fn, name",
   [
-    (
+    pytest.param(
       lambda features, labels, mode, params: programs.line(features, labels, mode, params),
       "<lambda>",
+      marks=pytest.mark.long,  # most tests have a function
     ),
     (
       functools.partial(
@@ -133,7 +135,7 @@ class Model:
       ),
       "<lambda>",
     ),
-    (Model().model_fn, "Model.model_fn"),
+    pytest.param(Model().model_fn, "Model.model_fn", marks=pytest.mark.long),
     (Model(), "Model"),
   ],
   ids=["lambda", "partial", "bound method", "callable object"],
@@ -301,7 +303,11 @@ STRUCTURES = {
 
 
 @pytest.mark.parametrize(
-  "name, on", [*((name, "cpu") for name in STRUCTURES), ("nested dict", "cpu:2")]
+  "name, on",
+  long.except_for(
+    [("tensor", "cpu"), ("dict of a tuple", "cpu"), ("nested dict", "cpu:2")],
+    [*((name, "cpu") for name in STRUCTURES), ("nested dict", "cpu:2")],
+  ),
 )
 def test_features_without_labels_in_any_structure(name, on, tmp_path):
   x, _ = programs.arrays(24)

@@ -47,6 +47,7 @@ def exported(estimator, folder):
   return serve(x=tf.constant(x))["y"].numpy()
 
 
+@pytest.mark.long_on_several_cores
 def test_every_method_has_the_values_of_a_warm_start(pretrained, tmp_path, device):
   expected = programs.estimator(pretrained).evaluate(programs.examples(11))
   estimator = warm(tmp_path, pretrained, device)
@@ -150,9 +151,9 @@ def test_an_evaluation_of_averages_leaves_the_training_as_it_is(tmp_path, device
     np.testing.assert_array_equal(
       evaluated.get_variable_value(name), plain.get_variable_value(name), name
     )
-  assert losses[-1] == plain.evaluate(programs.examples(11))["loss"]
   # In the same process, after an evaluation of averages.
-  evaluated.train(programs.train_input, max_steps=20)
-  plain = programs.estimator(tmp_path / "plain", averaging, device, **programs.fixed_loops(5))
-  plain.train(programs.train_input, max_steps=20)
+  for each in (evaluated, plain):
+    each.train(programs.train_input, max_steps=20)
   np.testing.assert_array_equal(evaluated.get_variable_value("w"), plain.get_variable_value("w"))
+  path = plain.checkpoint_path(15)
+  assert losses[-1] == plain.evaluate(programs.examples(11), checkpoint_path=path)["loss"]

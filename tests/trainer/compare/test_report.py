@@ -86,8 +86,12 @@ def test_measured_bars_come_first_of_a_device():
   ]
 
 
-def test_charts_are_pictures():
-  charts = figures.charts(FOUND)
+@pytest.fixture(scope="module")
+def charts():
+  return figures.charts(FOUND)
+
+
+def test_charts_are_pictures(charts):
   assert [*charts] == ["times", "speedup", "batch_sizes", "predictions", "costs"]
   assert all(chart.png.startswith(b"\x89PNG") for chart in charts.values())
   assert all(chart.svg.startswith("<svg role=") for chart in charts.values())
@@ -98,8 +102,8 @@ def letters(chart):
   return re.findall("<text[^>]*>(.*?)</text>", chart.svg)
 
 
-def test_a_legend_has_what_tells_bars_apart_and_nothing_else():
-  shown = letters(figures.charts(FOUND)["times"])
+def test_a_legend_has_what_tells_bars_apart_and_nothing_else(charts):
+  shown = letters(charts["times"])
   assert [*shown[-6:-4], *shown[-4:]] == ["CPU", "GPU", "TPU", "measured", "published", "estimated"]
   alone = letters(figures.charts(summary.Summary([fake_rows.row(1.0)]))["times"])
   assert not {"CPU", "measured"} & set(alone)

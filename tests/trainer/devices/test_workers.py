@@ -84,8 +84,8 @@ def test_two_processes_train_and_evaluate_as_one(tmp_path):
 @pytest.mark.parametrize("hosts", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_hosts_of_xla_devices_train_evaluate_and_predict_as_one(tmp_path, hosts):
   """With statistics that are each core's own, and with partial batches."""
-  found = results(start(hosts, tmp_path, 20, device=f"xla:{8 // hosts}"))
-  one, eval_input = check(found, tmp_path, "xla:8", 1e-6, steps=20)
+  found = results(start(hosts, tmp_path, 10, device=f"xla:{8 // hosts}"))
+  one, eval_input = check(found, tmp_path, "xla:8", 1e-6)
   predictions = [each["logits"] for each in one.predict(eval_input)]
   for each in found:
     np.testing.assert_allclose(each["predictions"], predictions, atol=1e-6)

@@ -24,7 +24,8 @@ def normalized(features, labels, mode, params):
   is_training = mode == cases.ModeKeys.TRAIN
   x = keras.layers.Flatten()(features["image"])
   x = keras.layers.BatchNormalization()(x, training=is_training)
-  return cases.spec(mode, labels, keras.layers.Dense(5)(x), cases.ADAM)
+  train_op = cases.minimized(lambda: keras.optimizers.SGD(0.1))
+  return cases.spec(mode, labels, keras.layers.Dense(5)(x), train_op)
 
 
 def made(model_dir, device, variant=""):

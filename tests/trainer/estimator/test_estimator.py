@@ -93,13 +93,13 @@ def one_core(model_dir):
 
 
 @pytest.fixture(scope="module")
-def eight_cores(model_dir):
-  return programs.estimator(model_dir, device="cpu:8", batch_size=16)
+def two_cores(model_dir):
+  return programs.estimator(model_dir, device="cpu:2", batch_size=16)
 
 
-@pytest.fixture(params=["one_core", "eight_cores"])
+@pytest.fixture(params=["one_core", "two_cores"])
 def trained(request):
-  """One core, and eight; each is traced once for the whole file."""
+  """One core, and two; each is traced once for the whole file."""
   return request.getfixturevalue(request.param)
 
 

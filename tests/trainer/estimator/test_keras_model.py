@@ -42,7 +42,8 @@ def _compiled():
   "build_model, settings",
   [
     (keras_programs.sequential, keras_programs.SETTINGS),
-    (keras_programs.functional, keras_programs.SETTINGS),
+    # Which is compiled below.
+    pytest.param(keras_programs.functional, keras_programs.SETTINGS, marks=pytest.mark.long),
     (_Subclassed, keras_programs.SETTINGS),
     (_compiled, {}),
   ],

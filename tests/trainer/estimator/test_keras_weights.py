@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests import long
 from trainer import errors
 
 EXAMPLES, BATCH, STEPS = 44, 16, 4
@@ -51,6 +52,8 @@ def _estimator(model_dir, device, loss=None, class_weight=CLASS_WEIGHT):
   )
 
 
+# Several cores show that each divides by the weights of the global batch.
+@long.ON_TWO_CORES
 def test_training_and_evaluation_are_those_of_keras(tmp_path, device):
   features, labels, weights = _data()
   model = _build()

@@ -55,10 +55,13 @@ def test_each_checkpoint_once_in_order_to_the_last_step(tmp_path):
   assert results[None] == own
 
 
-def test_it_says_what_it_waits_for_every_minute(tmp_path, caplog):
+def test_it_says_what_it_waits_for_until_nothing_comes(tmp_path, caplog):
+  log = []
   training = Training(train_to(tmp_path, 5))
   with caplog.at_level("INFO", logger="absl"):
-    training.evaluate(tmp_path, evaluated([]), timeout_secs=130.0, poll_secs=10.0)
+    training.evaluate(tmp_path, evaluated(log), max_steps=100, timeout_secs=130.0, poll_secs=10.0)
+  assert log == [(None, 5)]
+  assert training.now == 140.0  # the first look comes too early
   said = [line for line in caplog.messages if line.startswith("Waiting for a checkpoint")]
   assert said == [
     f"Waiting for a checkpoint{after} in {tmp_path}: {left} s more at the longest "
@@ -70,14 +73,6 @@ def test_it_says_what_it_waits_for_every_minute(tmp_path, caplog):
       (" after step 5", 10),
     )
   ]
-
-
-def test_it_ends_when_nothing_comes_any_more(tmp_path):
-  log = []
-  training = Training(train_to(tmp_path, 5))
-  training.evaluate(tmp_path, evaluated(log), max_steps=100, timeout_secs=30.0, poll_secs=10.0)
-  assert log == [(None, 5)]
-  assert training.now == 40.0  # the first look comes too early
 
 
 def test_nothing_ever_comes(tmp_path):
@@ -122,7 +117,13 @@ def test_there_must_be_something_to_evaluate(tmp_path):
     Training().evaluate(tmp_path)
 
 
-@pytest.mark.parametrize("cluster", [{"chief": ["a:1"], "evaluator": ["b:1"]}, {"chief": ["a:1"]}])
+@pytest.mark.parametrize(
+  "cluster",
+  [
+    {"chief": ["a:1"], "evaluator": ["b:1"]},
+    pytest.param({"chief": ["a:1"]}, marks=pytest.mark.long),  # tests/trainer/devices has its role
+  ],
+)
 def test_the_evaluator_of_tf_config_evaluates_and_does_not_train(tmp_path, cluster, monkeypatch):
   monkeypatch.setitem(os.environ, "TF_CONFIG", "")
   train_to(tmp_path, 10)()

@@ -1,4 +1,4 @@
-"""Every example counts once: against numpy, on one core and on eight, whatever the sizes."""
+"""Every example counts once: against numpy, on one core and on two, whatever the sizes."""
 
 import errno
 
@@ -26,8 +26,8 @@ def one_core(model_dir):
 
 
 @pytest.fixture(scope="module")
-def eight_cores(model_dir):
-  return programs.estimator(model_dir, device="cpu:8", batch_size=16)
+def two_cores(model_dir):
+  return programs.estimator(model_dir, device="cpu:2", batch_size=16)
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +38,10 @@ def xla_devices(model_dir):
 
 
 @pytest.fixture(
-  params=["one_core", "eight_cores", pytest.param("xla_devices", marks=pytest.mark.long)]
+  params=["one_core", "two_cores", pytest.param("xla_devices", marks=pytest.mark.long)]
 )
 def trained(request):
-  """One core, eight, and eight XLA devices, of which three groups are one program. Each is traced
+  """One core, two, and eight XLA devices, of which three groups are one program. Each is traced
   once for the whole file.
   """
   return request.getfixturevalue(request.param)

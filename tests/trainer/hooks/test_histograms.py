@@ -3,11 +3,13 @@
 import pytest
 from tensorflow.python.summary import summary_iterator
 
+from tests import long
 from tests.trainer import programs
 from trainer import errors
 from trainer.hooks.histograms import Histograms
 
 
+@long.ON_TWO_CORES
 def test_the_models_own_variables_at_their_steps(tmp_path, device):
   programs.estimator(tmp_path, device=device).train(
     programs.train_input, hooks=[Histograms(10)], max_steps=25

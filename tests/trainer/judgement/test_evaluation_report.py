@@ -11,6 +11,7 @@ from tensorboard.backend.event_processing import plugin_event_accumulator
 import trainer
 from input_pipelines import digits
 from models import digits_mlp
+from tests import long
 from tests.trainer import programs
 from trainer import errors
 from trainer.plot import curves, run_report
@@ -43,6 +44,7 @@ def trained(tmp_path_factory):
   return model_dir
 
 
+@long.ON_TWO_CORES
 def test_figures_are_those_of_scikit_learn_on_any_device(trained, device):
   estimator = trainer.Estimator(
     digits_mlp.model_fn,

@@ -6,6 +6,7 @@ import math
 import pytest
 import tensorflow as tf
 
+from tests import long
 from tests.trainer import programs
 from trainer.loop import outer_loop
 
@@ -172,6 +173,7 @@ def test_hooks_are_called_after_each_loop(trained, arguments, steps):
   assert trained.traces["train"] == 1
 
 
+@long.ON_TWO_CORES
 def test_the_loss_of_a_loop_is_the_mean_over_its_steps(tmp_path, device):
   def losses(name, steps):
     seen = []

@@ -23,7 +23,8 @@ from trainer.loop import preemption
 from trainer.outputs import saved_model, verification
 from trainer.reporting import evaluations_file
 
-BOTH = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+SIGNALS = [signal.SIGTERM, signal.SIGINT]
+BOTH = pytest.mark.parametrize("number", SIGNALS, ids=["SIGTERM", "SIGINT"])
 
 
 def send(number, times=1):
@@ -164,7 +165,7 @@ def test_an_export_in_a_training_ends_at_once_and_leaves_nothing(
   assert len([folder for folder in os.listdir(exports) if folder.isdigit()]) == 2
 
 
-@BOTH
+@pytest.mark.parametrize("number", long.except_for([signal.SIGINT], SIGNALS))
 def test_an_evaluation_in_a_training_is_left_as_it_is(number, tmp_path, caplog):
   """All is saved; the evaluation is done again by the same command."""
   estimator = programs.estimator(tmp_path, save_checkpoints_steps=2)
@@ -234,7 +235,7 @@ def test_at_the_end_hooks_come_to_their_end(number, tmp_path):
   assert ended == ["a"]
 
 
-@BOTH
+@pytest.mark.parametrize("number", long.except_for([signal.SIGTERM], SIGNALS))
 def test_an_evaluation_after_the_end_of_the_data_is_left(number, tmp_path):
   """The last loop finds no data and does no step; all is saved."""
   ended = []

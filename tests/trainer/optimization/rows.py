@@ -40,6 +40,33 @@ def one_batch(params):
   )
 
 
+def lines_of(train_ops):
+  """A model_fn that trains a line by each of train_ops, name → function of (loss, variables)."""
+
+  def model_fn(features, labels, mode, params):
+    losses, ops = [], []
+    for name, train_op in train_ops.items():
+      w = tf.Variable(tf.zeros([programs.WIDTH]), name=f"{name}/w")
+      b = tf.Variable(0.0, name=f"{name}/b")
+      losses.append(tf.reduce_mean(tf.square(tf.linalg.matvec(features["x"], w) + b - labels)))
+      ops.append(train_op(losses[-1], [w, b]))
+    return trainer.EstimatorSpec(mode, loss=tf.add_n(losses), train_op=tf.group(*ops))
+
+  return model_fn
+
+
+def assert_lines(train_ops, tmp_path, device, reference, steps=2):
+  """Trains a line by each of train_ops at once; asserts that each has the reference's values."""
+  estimator = programs.estimator(
+    tmp_path, lines_of(train_ops), device, batch_size=ROWS, **programs.fixed_loops(2)
+  ).train(one_batch, steps=steps)
+  assert estimator.latest_step() == steps
+  for name in train_ops:
+    for part, wanted in zip("wb", reference, strict=True):
+      found = estimator.variables[f"{name}/{part}"].numpy()
+      np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6, err_msg=f"{name}: {part}")
+
+
 def trained(train_op, tmp_path, device, steps=1, loop=2):
   estimator = programs.estimator(
     tmp_path, program(train_op), device, batch_size=ROWS, **programs.fixed_loops(loop)

@@ -5,11 +5,13 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
+from tests import long
 from tests.trainer import programs
 from tests.trainer.optimization import rows
 from trainer.optimization import averages
 
 
+@long.ON_TWO_CORES
 def test_moving_averages_start_at_the_first_values(tmp_path, device):
   def train_op(loss):
     return trainer.minimize(keras.optimizers.SGD(0.1), loss, ema_decay=0.75)
@@ -24,6 +26,7 @@ def test_moving_averages_start_at_the_first_values(tmp_path, device):
   rows.assert_close(estimator, rows.expected(0.1, 3))
 
 
+@long.ON_TWO_CORES
 def test_slow_weights_are_exchanged_every_few_steps(tmp_path, device):
   lookahead = trainer.Lookahead(every=2, decay=0.5, power=0)
   train_op = lambda loss: trainer.minimize(
@@ -69,6 +72,7 @@ def test_the_decay_of_slow_weights_grows_with_the_training(tmp_path):
   np.testing.assert_allclose(rows.values(estimator)[0], fast[0], rtol=1e-5)
 
 
+@long.ON_TWO_CORES
 def test_statistics_are_exchanged_with_the_weights_that_they_fit(tmp_path, device):
   def model_fn(features, labels, mode, params):
     norm = keras.layers.BatchNormalization(momentum=0.5, name="norm")

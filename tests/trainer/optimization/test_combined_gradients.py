@@ -3,11 +3,14 @@
 Most have an `apply_gradients` of their own, which must be given combined gradients, once.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import trainer
+from tests import long
 from tests.trainer import programs
 from trainer import errors
 from trainer.cli import notices
@@ -156,9 +159,24 @@ OWN = {
 
 
 @pytest.mark.of_tensorflows_replicas
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize(
+  ("way", "device"),
+  long.except_for(
+    [("directly", "cpu"), *((way, "cpu:2") for way in WAYS)],
+    itertools.product(WAYS, ["cpu", "cpu:2", "cpu:8", "xla:8"]),
+  ),
+  indirect=["device"],
+)
 def test_an_own_apply_gradients_gets_combined_gradients(way, tmp_path, device):
-  estimator = trained_by(lambda *given: way(DecayedMomentum(), *given), tmp_path, device)
+  """And is called once a replica."""
+  made = []
+
+  def train_op(*given):
+    made.append(DecayedMomentum())
+    return WAYS[way](made[-1], *given)
+
+  estimator = trained_by(train_op, tmp_path, device)
+  assert [optimizer.calls for optimizer in made] == [1] * _cores(device)
   assert_close(estimator, expected())
   assert estimator.latest_step() == 3
   slots = {name: variable for name, variable in estimator.variables.items() if "momentum" in name}
@@ -168,25 +186,16 @@ def test_an_own_apply_gradients_gets_combined_gradients(way, tmp_path, device):
     np.testing.assert_array_equal(each_replica(slot), [each_replica(slot)[0]] * _cores(device))
 
 
-@pytest.mark.parametrize("make", [OWN["by inheritance"], OWN["around another"]], ids=list(OWN)[1:])
-def test_other_ways_to_have_one(make, tmp_path):
-  assert_close(
-    trained_by(lambda *given: directly(make(), *given), tmp_path / "1", "cpu:2"), expected()
-  )
-  assert_close(
-    trained_by(lambda *given: as_bert_does(make(), *given), tmp_path / "2", "cpu:2"), expected()
-  )
-
-
-def test_it_is_called_once_a_replica(tmp_path):
-  made = []
-
-  def train_op(loss, variables):
-    made.append(DecayedMomentum())
-    return made[-1].minimize(loss)
-
-  trained_by(train_op, tmp_path, "cpu:2", steps=1)
-  assert [optimizer.calls for optimizer in made] == [1] * 2
+@pytest.mark.parametrize(
+  ("make", "way"),
+  long.except_for(
+    [("by inheritance", "directly"), ("around another", "as BERT does")],
+    itertools.product(list(OWN)[1:], ["directly", "as BERT does"]),
+  ),
+)
+def test_other_ways_to_have_one(make, way, tmp_path):
+  estimator = trained_by(lambda *given: WAYS[way](OWN[make](), *given), tmp_path, "cpu:2")
+  assert_close(estimator, expected())
 
 
 def test_its_gradients_are_clipped_and_accumulated_by_minimize(tmp_path):
@@ -210,10 +219,10 @@ def test_gradients_of_a_few_rows_are_combined_for_it(tmp_path):
     return trainer.EstimatorSpec(mode, loss=loss, train_op=DecayedMomentum().minimize(loss))
 
   def input_fn(params):
-    rows = tf.data.Dataset.from_tensor_slices([1, 2, 2, 5] * 4).repeat()
+    rows = tf.data.Dataset.from_tensor_slices([1, 2, 2, 1] * 2 + [5, 2, 2, 5] * 2).repeat()
     return rows.batch(params["batch_size"], drop_remainder=True)
 
-  estimator = programs.estimator(tmp_path, model_fn, "cpu:8", batch_size=16).train(
+  estimator = programs.estimator(tmp_path, model_fn, "cpu:2", batch_size=16).train(
     input_fn, steps=1
   )
   counts = np.array([0, 4, 8, 0, 0, 4, 0, 0, 0, 0])[:, None] / 16
@@ -264,14 +273,16 @@ def test_outside_of_a_model_fn_it_is_as_ever():
 # ------------------------------------------------------------ TensorFlow's own
 
 
-@pytest.mark.parametrize("way", [WAYS["directly"], WAYS["by tf.gradients"]], ids=list(WAYS)[:2])
+@long.ON_TWO_CORES
+@pytest.mark.parametrize("way", ["directly", "by tf.gradients"])
 def test_those_of_tensorflow_take_the_mean(way, tmp_path, device):
   estimator = trained_by(
-    lambda *given: way(v1.train.MomentumOptimizer(RATE, MOMENTUM), *given), tmp_path, device
+    lambda *given: WAYS[way](v1.train.MomentumOptimizer(RATE, MOMENTUM), *given), tmp_path, device
   )
   assert_close(estimator, expected(decay=0))
 
 
+@long.ON_TWO_CORES
 def test_a_loss_that_is_a_sum_has_a_sum_of_gradients(tmp_path, device):
   def train_op(loss, variables):
     w, b, _ = variables
@@ -334,6 +345,7 @@ def trained_two(train_op, model_dir, device, steps):
 SECOND_COUNT = "passes global_step to two optimizers"  # the warning's
 
 
+@long.ON_TWO_CORES
 def test_two_optimizers_may_both_be_given_the_global_step(tmp_path, device, caplog, monkeypatch):
   """It counts once a step, and is this step's number wherever it is read. A warning says so."""
   seen = []
@@ -409,6 +421,7 @@ def in_turn_apply(losses, variables, global_step):
 
 
 @pytest.mark.parametrize("in_turn", [in_turn_minimize, in_turn_apply])
+@long.ON_TWO_CORES
 def test_optimizers_may_take_turns_under_a_condition(
   in_turn, tmp_path, device, caplog, monkeypatch
 ):
@@ -432,7 +445,7 @@ def test_gradients_inside_tf_cond_are_an_error_on_many_cores(tmp_path):
     return tf.cond(global_step > 5, step, tf.no_op)
 
   with pytest.raises(errors.ModelFnError, match="inside tf.cond.*compute them before it"):
-    trained_two(train_op, tmp_path, "cpu:8", steps=1)
+    trained_two(train_op, tmp_path, "cpu:2", steps=1)
 
 
 def _cores(device):

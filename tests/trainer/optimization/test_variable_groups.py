@@ -15,7 +15,7 @@ from trainer import errors
 @pytest.mark.parametrize(
   ("optimizer", "device"),
   long.except_for(
-    [(keras.optimizers.SGD, "cpu"), (keras.optimizers.Adam, "cpu:2")],
+    [(keras.optimizers.SGD, "cpu"), (keras.optimizers.Adam, "cpu")],
     itertools.product([keras.optimizers.SGD, keras.optimizers.Adam], ["cpu", "cpu:2"]),
   ),
 )
@@ -29,6 +29,7 @@ def test_a_group_has_a_learning_rate_of_its_own(optimizer, tmp_path, device):
   np.testing.assert_allclose(scaled_b, 3 * b, rtol=1e-6)
 
 
+@long.ON_TWO_CORES
 def test_a_group_may_stay_as_it_is(tmp_path, device):
   groups = [trainer.VariableGroup(names="^w", trainable=False)]
   train_op = lambda loss: trainer.minimize(keras.optimizers.Adam(rows.RATE), loss, groups=groups)
@@ -73,6 +74,7 @@ def test_a_groups_names_must_be_a_regular_expression():
     trainer.VariableGroup(names="(")
 
 
+@pytest.mark.long_on_several_cores  # where a group that stays as it is is in the gate
 def test_a_group_may_be_trained_for_some_steps(tmp_path, device):
   def after_two(until):
     groups = [trainer.VariableGroup(names="^b$", until=until)]

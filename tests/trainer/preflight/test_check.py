@@ -107,7 +107,8 @@ def test_what_is_lowered_once_is_compiled_for_each_topology(fake_compiler):
 
 def test_too_large_is_searched_from_there(fake_compiler):
   fake_compiler(out_of_memory(), compiled(2**33), out_of_memory(), out_of_memory())
-  report = check.Check(programs.experiment(per_core=64), search_compiles=2).check_step("train", V3)
+  experiment = programs.experiment(programs.old_optimizer, per_core=64)
+  report = check.Check(experiment, search_compiles=2).check_step("train", V3)
   assert report.failed == "fit"
   assert report.found.tried[0] == (64, False)
   assert report.found.largest < report.found.too_large < 64
@@ -120,7 +121,7 @@ def test_the_next_stack_needs_room_too(fake_compiler):
   room = V3.memory_bytes - stack
   again = dataclasses.replace(compiled(room - 2 * stack), flops=1.25e6)
   fake_compiler(compiled(room + 1024), compiled(room - stack), again, compiled(room - 1024))
-  checker = check.Check(programs.experiment(), search_compiles=1)
+  checker = check.Check(programs.experiment(programs.old_optimizer), search_compiles=1)
   report = checker.check_step("train", V3)
   assert report.failed == "fit"
   assert "2.35 MiB, arrives while it works" in report.problem
@@ -134,7 +135,8 @@ def test_the_next_stack_needs_room_too(fake_compiler):
 
 def test_search_that_breaks_off_leaves_what_is_known(fake_compiler):
   fake_compiler(out_of_memory(), compiler.CompileError("no"), compiler.CompileError("neither"))
-  report = check.Check(programs.experiment(per_core=64)).check_step("train", V3)
+  experiment = programs.experiment(programs.old_optimizer, per_core=64)
+  report = check.Check(experiment).check_step("train", V3)
   assert report.failed == "fit"
   assert "16.00 GiB too much" in report.problem
   assert report.warnings == [

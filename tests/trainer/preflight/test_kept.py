@@ -41,8 +41,9 @@ def checker(folder, **changes):
 
 def test_a_run_finds_what_preflight_has_kept(tmp_path, folder, caplog, monkeypatch):
   checked = checker(folder)
-  reports = [checked.check_step(kind, XLA) for kind in Kind]
-  assert [report.failed for report in reports] == [""] * 3
+  # Each is compiled in a process of its own.
+  reports = [checked.check_step(kind, XLA) for kind in (Kind.TRAIN, Kind.EVAL)]
+  assert [report.failed for report in reports] == [""] * 2
   assert all(report.compiled.kept_bytes for report in reports)
 
   from trainer.pjrt import jaxlib_internals
@@ -52,10 +53,8 @@ def test_a_run_finds_what_preflight_has_kept(tmp_path, folder, caplog, monkeypat
   with caplog.at_level("INFO", logger="absl"):
     flags = experiment.Flags(model_dir=str(tmp_path / "run"), device="xla:8", compiled=folder)
     metrics = experiment.run(flags, dataclasses.replace(asked(), train_steps=3, exporters=[]))
-    prediction = dataclasses.replace(flags, mode="predict")
-    experiment.run(prediction, asked())
   assert metrics["global_step"] == 3
-  assert caplog.text.count("Found the program of") == 3
+  assert caplog.text.count("Found the program of") == 2
 
 
 def test_a_program_that_fails_does_not_stop_the_others(folder):

@@ -174,6 +174,6 @@ def test_a_stack_that_is_too_large_names_the_setting(tmp_path):
 
 def test_other_devices_leave_it_to_the_host(tmp_path):
   tpu = trainer.TPUConfig(steps_per_program=PER_PROGRAM)
-  estimator = programs.estimator(tmp_path, device="cpu:8", tpu_config=tpu)
+  estimator = programs.estimator(tmp_path, device="cpu:2", tpu_config=tpu)
   for kind, input_fn in (("train", programs.train_input), ("eval", programs.examples(9))):
     assert isinstance(estimator.trace(kind, input_fn).iterator, tf.data.Iterator)

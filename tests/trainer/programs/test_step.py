@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests import long
 from tests.trainer import programs
 from trainer import errors
 from trainer.settings.kinds import Kind
@@ -172,6 +173,7 @@ def host_calling(received, tensors, **kwargs):
   ],
   ids=["list", "dict"],
 )
+@long.ON_TWO_CORES
 def test_host_calls_get_all_replicas_in_order_in_each_step(tensors, tmp_path, device):
   received = []
   estimator = programs.estimator(

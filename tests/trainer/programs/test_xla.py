@@ -12,7 +12,8 @@ from tests.trainer import programs
 from tests.trainer.programs import test_multi_step
 from trainer import errors, testing
 
-QUICK = [case for case in cases.CASES if case.name in ("keras_layers", "as_bert_trains")]
+# A model of Keras is what test_the_same_training_reports_and_host_calls trains.
+QUICK = [case for case in cases.CASES if case.name == "as_bert_trains"]
 
 
 @pytest.mark.parametrize(

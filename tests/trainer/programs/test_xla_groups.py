@@ -9,12 +9,13 @@ import trainer
 from tests import long, runtimes
 from tests.trainer import programs
 from trainer import errors
+from trainer.devices import device as device_lib
 from trainer.programs import xla_groups
 
 runtimes.require_jax()
 
-# Eight, as in every other test: a process has the XLA devices that it began with.
-DEVICES = ("cpu:8", "xla:8")
+# Two show what eight do; tests/conformance/test_xla_devices.py has eight in the gate.
+DEVICES = ("cpu:2", "xla:2")
 EXAMPLES = 99  # of which no batch size here is a divisor
 
 v1 = tf.compat.v1
@@ -44,6 +45,12 @@ def model_fn(features, labels, mode, params):
     tensors = made.eval_metrics[1]
     made.eval_metrics = metrics, [tensors["labels"], tensors["y"], x[:, 0]]
   return made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _eight_devices():
+  """A process keeps the XLA devices that it began with: eight, which other tests need."""
+  device_lib.connect("xla:8")
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +126,7 @@ def test_an_evaluation_between_two_trainings_changes_nothing(tmp_path):
   """What an evaluation counts is its own; the training goes on from where it was."""
   values = []
   for evaluates in (False, True):
-    estimator = programs.estimator(tmp_path / str(evaluates), device="xla:8")
+    estimator = programs.estimator(tmp_path / str(evaluates), device="xla:2")
     estimator.train(programs.train_input, steps=2)
     if evaluates:
       estimator.evaluate(programs.examples(5))

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorboard.backend.event_processing import plugin_event_accumulator
 
 import trainer
+from tests import long
 from tests.trainer import programs
 from trainer import errors
 from trainer.cli import notices
@@ -134,6 +135,7 @@ def test_what_is_not_written_is_said_once(tmp_path, caplog, monkeypatch):
     assert caplog.text.count(f"Octet does not write the summary '{name}'") == 1, name
 
 
+@long.ON_TWO_CORES
 def test_a_host_call_writes_images_with_their_steps(tmp_path, device):
   """As docs/follow_a_run.md has it."""
 

@@ -103,6 +103,7 @@ def test_bindings_to_unknown_names_fail_before_first_trial(tmp_path):
   assert not (tmp_path / "out" / "trials").exists()
 
 
+@pytest.mark.long  # test_binding_targets.py has the check in the gate, the dry run the process
 def test_every_value_is_tried_out(tmp_path):
   good = "digits_mlp.model_fn.hidden_units = (3,)"
   with contextlib.closing(trial_server.Starter("fork", str(tmp_path / "log"))) as starter:

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests import long
 from tests.trainer import programs
 from trainer.devices import device as device_lib
 from trainer.tracing import variable_store
@@ -151,6 +152,7 @@ def test_regularizer_is_called_for_new_variables_only(store):
     assert run(store, fn) == [1] * store.strategy.num_replicas_in_sync
 
 
+@long.ON_TWO_CORES
 def test_losses_of_a_step_do_not_depend_on_the_core_count(tmp_path, device):
   """One loss of the data, one of a regularizer, in each of three traces."""
   seen = []

@@ -125,7 +125,7 @@ def test_initial_values_ignore_input_draws_and_core_count(tmp_path):
 
   first = begin("first", "ab", draws=0)
   np.testing.assert_array_equal(begin("second", "ba", draws=2), first)
-  np.testing.assert_array_equal(begin("third", "ab", draws=1, device="cpu:8"), first)
+  np.testing.assert_array_equal(begin("third", "ab", draws=1, device="cpu:2"), first)
 
 
 def test_only_a_value_that_draws_costs_the_kernels(monkeypatch):

@@ -1,5 +1,6 @@
 """What a model_fn uses and has not made is an error that names it; tables and the like are not."""
 
+import inspect
 import re
 
 import keras
@@ -99,20 +100,35 @@ USES = {
 }
 
 
-ON_EIGHT = (a_variable, a_model_without_variables, one_in_a_branch)
-
-
-@pytest.mark.parametrize(
-  ("make", "device"),
-  [*((make, "cpu") for make in USES), *((make, "cpu:8") for make in ON_EIGHT)],
-  ids=lambda value: value if isinstance(value, str) else value.__name__,
+# A message has six lines at most, and looks through all objects of the process for their names.
+TOGETHER = (
+  (a_variable, one_that_is_changed, one_of_v1, one_in_a_branch),
+  (one_of_a_function_that_is_traced, a_model, an_optimizer),
+  (a_model_without_variables, a_layer_of_a_model),
+  (one_of_a_function,),
 )
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:8"])
+@pytest.mark.parametrize("makes", TOGETHER, ids=["variables", "others", "layers", "function"])
 @pytest.mark.long_on_several_cores
-def test_outside_variable_is_named_with_the_line_that_uses_it(make, device):
-  line = re.escape(__file__) + r":\d+"
-  used = re.sub(r"_\d+/", "/", re.escape(USES[make])).replace("dense", r"dense(_\d+)?")
-  with pytest.raises(errors.ModelFnError, match=rf"mine uses .*outside of it:\n  {used} \({line}"):
-    run(make(), device, name="mine")
+def test_outside_variable_is_named_with_the_line_that_uses_it(makes, device):
+  fns = [make() for make in makes]
+  trace = lambda: [fn() for fn in fns]
+  with pytest.raises(errors.ModelFnError, match=r"mine uses .*outside of it:\n") as caught:
+    run(trace, device, name="mine")
+  lines = str(caught.value).splitlines()
+  for make in makes:
+    used = re.sub(r"_\d+/", "/", re.escape(USES[make])).replace("dense", r"dense(_\d+)?")
+    place = rf"  {used} \({re.escape(__file__)}:(?P<line>\d+)"
+    found = [int(each["line"]) for each in (re.match(place, line) for line in lines) if each]
+    # AutoGraph runs a function from another file: its line is that of the call.
+    source, first = inspect.getsourcelines(trace if make is one_of_a_function else make)
+    assert any(first <= line < first + len(source) for line in found), "\n".join(lines)
+
+
+def test_every_use_is_tried():
+  assert {make for makes in TOGETHER for make in makes} == set(USES)
 
 
 def test_each_is_told_once_and_not_too_many_of_them():

@@ -1,6 +1,7 @@
 """tf.recompute_grad and keras.RematScope inside a model_fn: the same values as without them."""
 
 import functools
+import itertools
 
 import keras
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests import long
 from tests.trainer import programs
 from trainer import errors
 
@@ -52,9 +54,6 @@ def model_fn(kind, made_inside=False, draw=None):
   return function
 
 
-HAS_SCOPE = pytest.mark.skipif(not hasattr(keras, "RematScope"), reason="this Keras has none")
-
-
 def values(folder, device, *arguments):
   estimator = programs.estimator(folder, model_fn(*arguments), device, batch_size=ROWS)
   estimator.train(programs.train_input, max_steps=3)
@@ -68,15 +67,18 @@ def plain_values(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-  "kind, made_inside",
-  [
-    ("recompute_grad", False),
-    pytest.param("scope", True, marks=HAS_SCOPE),
-    pytest.param("recompute_grad", True, marks=pytest.mark.long),
-    pytest.param("scope", False, marks=[HAS_SCOPE, pytest.mark.long]),
-  ],
+  "kind, made_inside, device",
+  long.except_for(
+    [("recompute_grad", False, "cpu:2"), ("scope", True, "cpu")],
+    itertools.product(
+      ["recompute_grad", "scope"], [False, True], ["cpu", "cpu:2", "cpu:8", "xla:8"]
+    ),
+  ),
+  indirect=["device"],
 )
 def test_values_are_those_without(kind, made_inside, device, tmp_path, plain_values):
+  if kind == "scope" and not hasattr(keras, "RematScope"):
+    pytest.skip("this Keras has none")
   plain = plain_values(device)
   found = values(tmp_path, device, kind, made_inside)
   assert set(found) == set(plain)

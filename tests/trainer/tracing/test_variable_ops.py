@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests import long
 from tests.trainer import programs
 from trainer.devices import device as device_lib
 from trainer.internals import patches
@@ -15,6 +16,7 @@ from trainer.tracing import variable_store
 v1 = tf.compat.v1
 
 
+@long.ON_TWO_CORES
 def test_programs_choose_variables_by_operation_names(device, tmp_path):
   """As BERT does: what decays, and what a checkpoint is asked for."""
   seen = {}

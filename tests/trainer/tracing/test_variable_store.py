@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests import long
 from tests.trainer import programs
 from trainer import errors
 from trainer.tracing import variable_store
@@ -195,6 +196,7 @@ def test_a_variable_whose_shape_differs_between_modes(tmp_path):
     estimator.evaluate(programs.examples(8))
 
 
+@long.ON_TWO_CORES
 def test_training_on_another_input_keeps_the_optimizer(tmp_path, device):
   estimator = programs.estimator(tmp_path, device=device).train(programs.batches(24), steps=2)
   before = set(estimator.variables)
@@ -217,6 +219,7 @@ def test_a_model_fn_may_make_its_train_op_in_every_mode(tmp_path):
 
 
 @pytest.mark.of_tensorflows_replicas
+@long.ON_TWO_CORES
 def test_a_variable_by_the_name_of_its_scope_is_one_on_all_cores(tmp_path, device):
   """As metrics of TensorFlow name theirs: the name has all scopes, those of the core too."""
 

@@ -7,7 +7,7 @@ import pytest
 
 from trainer import errors
 from trainer.compare import results
-from trainer.tune import batch_sizes, memory
+from trainer.tune import batch_sizes, memory, worker
 
 
 def machine(limit, status=results.OUT_OF_MEMORY):
@@ -97,8 +97,17 @@ REQUEST = {
 }
 
 
+def test_a_batch_is_timed():
+  found = worker.answer({**REQUEST, "batch_size": 64, "limit_bytes": None})
+  assert_timed(batch_sizes.Measured(64, **found))
+
+
+@pytest.mark.long  # the memory limit below has a process of its own in the gate
 def test_a_batch_is_timed_in_a_process_of_its_own():
-  found = batch_sizes.measure(64, REQUEST, None, 200)
+  assert_timed(batch_sizes.measure(64, REQUEST, None, 200))
+
+
+def assert_timed(found):
   assert found.fits, found.problem
   assert found.examples_per_second == pytest.approx(64 / found.step_seconds)
   assert found.memory_bytes > 2**27

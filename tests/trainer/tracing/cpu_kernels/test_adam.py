@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests import long
 from tests.trainer import programs
 from trainer.tracing import cpu_kernels
 
@@ -77,6 +78,7 @@ def test_it_computes_what_keras_does(make, fused_updates, sparse):
 
 
 @pytest.mark.of_tensorflows_replicas
+@long.ON_TWO_CORES
 def test_a_training_uses_it(tmp_path, device):
   def model_fn(features, labels, mode, params):
     y = keras.layers.Dense(1)(keras.layers.Dense(4000)(features["x"]))[:, 0]

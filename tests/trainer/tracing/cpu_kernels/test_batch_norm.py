@@ -3,6 +3,7 @@ pays.
 """
 
 import contextlib
+import itertools
 from unittest import mock
 
 import keras
@@ -11,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests import long
 from tests.trainer import programs
 from trainer.tracing import cpu_kernels
 from trainer.tracing.cpu_kernels import batch_norm
@@ -83,18 +85,23 @@ def images(shape=SHAPE, dtype="float32"):
   return tf.cast(2 * tf.random.stateless_normal(shape, [1, 2]) + 1, dtype)
 
 
+ARGUMENTS = [
+  {},
+  {"scale": False},
+  {"center": False},
+  {"momentum": 0.5, "epsilon": 0.1},
+  {"axis": 3},
+  {"trainable": False},
+]
+
+
 @pytest.mark.parametrize(
-  "arguments",
-  [
-    {},
-    {"scale": False},
-    {"center": False},
-    {"momentum": 0.5, "epsilon": 0.1},
-    {"axis": 3},
-    {"trainable": False},
-  ],
+  ("arguments", "training"),
+  long.except_for(
+    [*itertools.product(ARGUMENTS, [True, False]), ({}, None)],
+    itertools.product(ARGUMENTS, [True, False, None]),
+  ),
 )
-@pytest.mark.parametrize("training", [True, False, None])
 @pytest.mark.parametrize(("shape", "way"), [(SHAPE, FUSED), (COLOURS, ROWS)])
 def test_it_computes_what_keras_does(arguments, training, shape, way):
   same(
@@ -168,6 +175,7 @@ def test_a_batch_whose_size_is_not_known(channels, way):
 
 
 @pytest.mark.of_tensorflows_replicas
+@pytest.mark.long_on_several_cores  # test_setting.py has them in the gate
 def test_a_training_uses_it_and_an_export_does_not(tmp_path, device):
   def model_fn(features, labels, mode, params):
     images = keras.layers.Reshape([1, 1, 16])(keras.layers.Dense(16)(features["x"]))
