@@ -33,19 +33,30 @@ def eval_input_fn(params):
 
 def logits_of(features):
   with tf.variable_scope("net"):
-    x = tf.layers.dense(features["x"], 8, activation=tf.nn.relu)
-  return tf.layers.dense(x, 2, name="output")
+    return tf.layers.dense(features["x"], 2)
 
 
 def tpu_model_fn(features, labels, mode, params):
   """As a TPUEstimator has it."""
-  logits = logits_of(features)
+  return tpu_spec(mode, labels, logits_of(features), tf.train.GradientDescentOptimizer(0.1))
+
+
+def deep_tpu_model_fn(features, labels, mode, params):
+  """As a TPUEstimator has it, with two layers and an optimizer with slots."""
+  with tf.variable_scope("net"):
+    x = tf.layers.dense(features["x"], 8, activation=tf.nn.relu)
+  logits = tf.layers.dense(x, 2, name="output")
+  return tpu_spec(mode, labels, logits, tf.train.AdamOptimizer(0.01))
+
+
+def tpu_spec(mode, labels, logits, optimizer):
+  """The TPUEstimatorSpec of a classifier."""
   if mode == ModeKeys.PREDICT:
     return contrib_tpu.TPUEstimatorSpec(mode, predictions={"probabilities": tf.nn.softmax(logits)})
   loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
   train_op = None
   if mode == ModeKeys.TRAIN:
-    optimizer = contrib_tpu.CrossShardOptimizer(tf.train.AdamOptimizer(0.01))
+    optimizer = contrib_tpu.CrossShardOptimizer(optimizer)
     train_op = optimizer.minimize(loss, global_step=tf.train.get_or_create_global_step())
 
   def metric_fn(labels, logits):

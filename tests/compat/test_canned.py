@@ -19,11 +19,10 @@ KEPT = pathlib.Path(__file__).with_name("canned_checkpoints_2_15")
 WITHOUT_CHANCE = ("linear", "linear of classes", "linear number", "linear by Adam", "baseline")
 
 
+# test_v2.py has the numbers of a LinearRegressor in the gate.
 @pytest.mark.parametrize(
   "name",
-  long.except_for(
-    ["linear", "linear number", "baseline"], [one for one in VALUES if one not in canned_2_15.KEPT]
-  ),
+  long.except_for(["linear", "baseline"], [one for one in VALUES if one not in canned_2_15.KEPT]),
 )
 def test_as_in_2_15(tmp_path, name):
   make, label = canned_2_15.estimators(tf, estimator, tmp_path, device="cpu")[name]
@@ -63,7 +62,7 @@ def test_one_core_and_two_train_alike(tmp_path, name):
       config = estimator.RunConfig(device=device, model_dir=str(folder))
       optimizer = tf.train.AdamOptimizer(0.1)
       wide, _ = canned_2_15.columns(tf)
-      made = estimator.LinearRegressor(wide, optimizer=optimizer, config=config)
+      made = estimator.LinearRegressor(wide[:1], optimizer=optimizer, config=config)
       make, label = lambda made=made: made, "number"
     found.append(canned_2_15.run(tf, make, label))
   assert found[0][0] == found[1][0]  # the names of the variables

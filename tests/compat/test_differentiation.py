@@ -53,5 +53,5 @@ def test_gradients_are_clipped_alike_on_one_core_and_two(tmp_path, make, reducti
   for device in ("cpu", "cpu:2"):
     estimator = programs.tpu_estimator(tmp_path / device, device, fn=model_fn)
     estimator.train(programs.train_input_fn, steps=4)
-    values.append(estimator.get_variable_value("output/kernel"))
+    values.append(estimator.get_variable_value("net/dense/kernel"))
   np.testing.assert_allclose(*values, rtol=1e-5, atol=1e-7)

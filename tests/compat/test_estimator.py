@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import trainer.compat.v1 as tf
+from tests import long
 from tests.compat import programs
 from trainer import errors
 from trainer.compat.estimator import estimator as estimator_module
@@ -100,9 +101,10 @@ PARAMS = {
 }
 
 
-@pytest.mark.parametrize("given", PARAMS.values(), ids=PARAMS)
-def test_params_keep_their_type_and_each_function_gets_a_copy(tmp_path, given):
-  given, seen = copy.deepcopy(given), []
+# HParams are an object with attributes, as a namespace is.
+@pytest.mark.parametrize("name", long.except_for(["namedtuple", "dict", "hparams"], PARAMS))
+def test_params_keep_their_type_and_each_function_gets_a_copy(tmp_path, name):
+  given, seen = copy.deepcopy(PARAMS[name]), []
 
   def model_fn(features, labels, mode, params):
     seen.append((type(params), params.width, list(params.names)))
@@ -274,11 +276,11 @@ def test_a_checkpoint_has_three_files(tmp_path):
     tf.train.import_meta_graph(f"{checkpoint}.meta").restore(session, checkpoint)
     assert session.run(tf.train.get_global_step()) == 2
     assert [v.op.name for v in tf.trainable_variables()] == [
-      *("net/dense/bias", "net/dense/kernel", "output/bias", "output/kernel")
+      *("net/dense/bias", "net/dense/kernel")
     ]
-    (kernel,) = (v for v in tf.trainable_variables() if v.op.name == "output/kernel")
+    (kernel,) = (v for v in tf.trainable_variables() if v.op.name == "net/dense/kernel")
     restored = session.run(kernel)
-  np.testing.assert_array_equal(restored, estimator.get_variable_value("output/kernel"))
+  np.testing.assert_array_equal(restored, estimator.get_variable_value("net/dense/kernel"))
   (tmp_path / "model.ckpt-0.index").unlink()
   estimator.train(batches(16), steps=1)
   assert not (tmp_path / "model.ckpt-0.meta").exists()

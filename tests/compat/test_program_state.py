@@ -69,7 +69,8 @@ class Watches(tf.train.SessionRunHook):
     self.losses.append(values.results["loss"])
 
 
-@pytest.mark.parametrize("device", long.except_for(DEVICES[:2], DEVICES))
+# test_an_evaluation_is_traced_once_where_nothing_has_changed has one core in the gate.
+@pytest.mark.parametrize("device", long.except_for(DEVICES[1:2], DEVICES))
 def test_a_model_object_is_as_in_2_15(tmp_path, monkeypatch, device):
   monkeypatch.setenv("OCTET_DEVICE", device)
   model = Model()

@@ -320,3 +320,7 @@ CASES = [
 ]
 # Those that differ most: the gate's. The others are long tests.
 QUICK = [case for case in CASES if case.name in ("keras_layers", "v1_variables", "as_bert_trains")]
+# The gate trains these on one core and on eight. On two cores it trains keras_layers, in
+# tests/trainer/tracing/test_replicas.py, and a program's optimizer, in
+# tests/trainer/optimization/test_combined_gradients.py.
+ON_EIGHT = [case for case in CASES if case.name in ("keras_model", "v1_variables")]

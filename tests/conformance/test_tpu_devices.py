@@ -1,5 +1,8 @@
 """--device=tpu is the runtime of xla:N: over XLA devices of the CPU both come to the same bits."""
 
+import functools
+
+import keras
 import numpy as np
 import pytest
 
@@ -10,7 +13,18 @@ from trainer.devices import device as device_lib
 
 runtimes.require_jax()
 
-CASE = next(each for each in cases.CASES if each.name == "batch_norm_and_dropout")
+SGD = cases.minimized(functools.partial(keras.optimizers.SGD, 0.1, momentum=0.9))
+
+
+def model_fn(features, labels, mode, params):
+  training = mode == cases.ModeKeys.TRAIN
+  x = keras.layers.Flatten()(features["image"])
+  x = keras.layers.BatchNormalization()(x, training=training)
+  x = keras.layers.Dropout(0.3)(x, training=training)
+  return cases.spec(mode, labels, keras.layers.Dense(5)(x), SGD)
+
+
+CASE = cases.Case("normed_and_dropped", model_fn, deterministic=False)
 
 
 @pytest.fixture(autouse=True)

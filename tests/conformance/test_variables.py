@@ -5,6 +5,8 @@ run.
 import numpy as np
 import pytest
 
+from tests import long
+from tests.conformance import cases
 from trainer.checkpoints import directory, reader
 from trainer.testing import assert_same_values, values
 
@@ -33,6 +35,9 @@ def initial_values(estimator):
   return reader.read(path, list(estimator.variables))
 
 
+@pytest.mark.parametrize(
+  "case", long.except_for(cases.ON_EIGHT, cases.CASES), ids=lambda case: case.name
+)
 def test_initial_values_are_those_of_one_core(case, train):
   """They come from the seed and the name, not from what was drawn before."""
   assert_same_values(*(initial_values(train(case, device)) for device in ("cpu", "cpu:8")))

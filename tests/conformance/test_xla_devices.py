@@ -12,9 +12,7 @@ runtimes.require_jax()
 
 # The other properties have v1_variables on XLA devices in the gate, see long_on_several_cores.
 @pytest.fixture(
-  params=long.except_for(
-    [case for case in cases.QUICK if case.name == "keras_layers"], cases.CASES
-  ),
+  params=long.except_for([case for case in cases.CASES if case.name == "keras_model"], cases.CASES),
   ids=lambda case: case.name,
 )
 def case(request):

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from input_pipelines import in_memory, mixture
+from tests import long
 from tests.input_pipelines import tiny_data
 from trainer import errors
 
@@ -60,7 +61,7 @@ def test_batches_are_the_same_on_any_number_of_cores():
     np.testing.assert_array_equal(examples(240, batch_size=batch_size), whole)
 
 
-@pytest.mark.parametrize("start", [0, 8, 1000, 1237])
+@pytest.mark.parametrize("start", long.except_for([8, 1237], [0, 8, 1000, 1237]))
 def test_each_set_goes_on_at_its_place(start):
   np.testing.assert_array_equal(examples(64, start=start), examples(start + 64)[start:])
 

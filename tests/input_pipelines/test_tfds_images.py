@@ -81,7 +81,7 @@ def test_goes_on_at_its_place(data_dir, make):
   assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("hosts", [3])
+@pytest.mark.parametrize("hosts", [2])
 @pytest.mark.parametrize("cache", ["memory", None])
 def test_hosts_read_even_parts(data_dir, hosts, cache):
   shares = [

@@ -96,7 +96,7 @@ def test_training_epochs(written, cache):
   assert len({tuple(epoch) for epoch in epochs}) == 8
 
 
-@pytest.mark.parametrize("hosts", [2, 5])
+@pytest.mark.parametrize("hosts", [2, 4])  # of three files
 def test_hosts_share_files_or_ranges(written, hosts):
   shares = [
     tiny_data.values(read(written, input_context=tiny_data.context(index, hosts)))
@@ -207,8 +207,8 @@ def test_damaged_records_are_skipped_and_counted(shards, cache, caplog):
   assert "Skipped 2 damaged places in 2 of 3 files" in caplog.text
   with caplog.at_level("WARNING"):
     shares = [
-      tiny_data.values(read(shards, on_damage="skip", input_context=tiny_data.context(index, 4)))
-      for index in range(4)
+      tiny_data.values(read(shards, on_damage="skip", input_context=tiny_data.context(index, 2)))
+      for index in range(2)
     ]
   assert sorted(tiny_data.joined(shares)) == sorted(found)
 

@@ -40,9 +40,8 @@ def check(model_fn, features, labels, model_dir, *, steps=2, falls=True, device=
     train_batch_size=8,
     eval_batch_size=8,
   )
-  estimator.train(train_input_fn, max_steps=1)
-  first = estimator.evaluate(eval_input_fn)
   estimator.train(train_input_fn, max_steps=steps)
+  first = estimator.evaluate(eval_input_fn, checkpoint_path=estimator.checkpoint_path(0))
   last = estimator.evaluate(eval_input_fn)
   assert np.isfinite(last["loss"])
   assert not falls or last["loss"] < first["loss"]
@@ -66,7 +65,7 @@ def check(model_fn, features, labels, model_dir, *, steps=2, falls=True, device=
 
 def trained(model_fn, features, labels, model_dir, *, steps=1, device="cpu", **config):
   """An Estimator that has trained a few steps, and nothing else: for what is too slow to trace
-  in all modes. With 0 steps it has its variables.
+  in all modes. With 0 steps it has the variables of the network.
   """
 
   def input_fn(params):
@@ -84,7 +83,7 @@ def trained(model_fn, features, labels, model_dir, *, steps=1, device="cpu", **c
     eval_batch_size=8,
   )
   if not steps:
-    estimator.trace("train", input_fn)
+    estimator.trace("predict", input_fn)
     return estimator
   return estimator.train(input_fn, max_steps=steps)
 

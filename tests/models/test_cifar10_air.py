@@ -23,7 +23,7 @@ def photos(params):
 tiny = functools.partial(
   cifar10_air.model_fn,
   images=photos,
-  filters=(24, 8, 8),
+  filters=(24, 8),
   optimizer=functools.partial(keras.optimizers.SGD, 0.05, momentum=0.85, nesterov=True),
   weight_decay=1e-3,
   bias_decay=1e-5,
@@ -53,7 +53,7 @@ def test_a_convolution_begins_with_what_it_is_given():
 
 
 def test_trains_and_serves(tmp_path):
-  features, labels = small_runs.images(32)
+  features, labels = small_runs.images(16)
   features = {"image": 4 * features["image"] - 2}
   estimator, _ = small_runs.check(tiny, features, labels, tmp_path, steps=8)
   variables = estimator.variables
@@ -62,8 +62,8 @@ def test_trains_and_serves(tmp_path):
   assert variables["whiten/bias"].numpy().any()
   assert small_runs.parameters(estimator, "whiten", "conv2d", "batch_norm", "dense") == (
     12 * 24 + 24  # the first layer
-    + 9 * (24 * 24 + 24 * 24 + 24 * 8 + 3 * 8 * 8)
-    + 3 * 2 * (24 + 8 + 8)
+    + 9 * (24 * 24 + 24 * 24 + 24 * 8 + 8 * 8)
+    + 3 * 2 * (24 + 8)
     + 8 * 10
   )  # fmt: skip
 

@@ -19,7 +19,7 @@ tiny = functools.partial(
   units=16,
   conv_dropout=0.0,
   dense_dropout=0.0,
-  optimizer=functools.partial(keras.optimizers.Adam, 0.01),
+  optimizer=functools.partial(keras.optimizers.SGD, 0.1),
 )
 
 

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from models import conv_op
+from tests import long
 from tests.models import small_runs
 from trainer import errors
 from trainer.checkpoints import directory, reader
@@ -15,7 +16,8 @@ from trainer.devices import device as device_lib
 small = functools.partial(conv_op.model_fn, filters=6, filter_size=3, classes=10)
 
 
-@pytest.mark.parametrize("train_filters", [False, True])
+# The next test trains filters in the gate.
+@pytest.mark.parametrize("train_filters", long.except_for([False], [False, True]))
 def test_trains_and_serves(tmp_path, train_filters):
   estimator, _ = small_runs.check(
     functools.partial(small, train_filters=train_filters), *small_runs.images(8), tmp_path, steps=6

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import trainer
 from models import keras_applications
+from tests import long
 from tests.models import small_runs
 from trainer import errors
 
@@ -63,6 +64,7 @@ def test_statistics_move_as_fast_as_they_are_told(tmp_path, small):
   np.testing.assert_allclose(moved[1], 10 * moved[0], rtol=1e-3)  # one step, of 0.01 and of 0.1
 
 
+@pytest.mark.long  # the gate has the size of the network below, and trains a small one above
 def test_a_real_network_trains(tmp_path):
   features, labels = small_runs.images(32)
   model_fn = functools.partial(
@@ -74,17 +76,22 @@ def test_a_real_network_trains(tmp_path):
 
 
 @pytest.mark.parametrize(
-  "name, size, expected", [("ResNet50", 32, 23_587_712), ("Xception", 71, 20_861_480)]
+  "name, size, expected",
+  [
+    ("VGG16", 32, 14_714_688),
+    ("ResNet50", 32, 23_587_712),
+    pytest.param("Xception", 71, 20_861_480, marks=pytest.mark.long),
+  ],
 )
 def test_networks_have_their_known_sizes(name, size, expected):
   """As Keras publishes them, without the head."""
   assert keras_applications.build(name, (size, size, 3)).count_params() == expected
 
 
-@pytest.mark.parametrize(
-  "file, frozen",
-  [("small.weights.h5", False), ("small.h5", True), ("small.h5", False), ("small.keras", True)],
-)
+FILES = [("small.weights.h5", False), ("small.h5", True), ("small.keras", True)]
+
+
+@pytest.mark.parametrize("file, frozen", long.except_for(FILES, [*FILES, ("small.h5", False)]))
 def test_starts_from_a_file(tmp_path, small, file, frozen):
   network = keras_applications.build("Small", (8, 8, 3))
   weights = [
@@ -144,7 +151,9 @@ def test_the_file_is_needed_to_start_only(tmp_path, small):
   network = keras_applications.build("Small", (8, 8, 3))
   path = tmp_path / "small.weights.h5"
   network.save_weights(path)
-  model_fn = functools.partial(small, weights=str(path))
+  model_fn = functools.partial(
+    small, weights=str(path), hidden_units=(), optimizer=keras.optimizers.SGD
+  )
   small_runs.trained(model_fn, *small_runs.images(8), tmp_path / "run")
   path.unlink()
   keras_applications._read_weights.cache_clear()
