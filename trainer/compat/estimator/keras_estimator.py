@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-import types
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -123,6 +122,3 @@ def _renamed(eval_metrics: tuple[Callable, Any], names: Mapping[str, str]) -> tu
     return {names.get(name, name): metric for name, metric in metric_fn(*given).items()}
 
   return renamed, tensors
-
-
-estimator = types.SimpleNamespace(model_to_estimator=model_to_estimator)

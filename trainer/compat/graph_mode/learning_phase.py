@@ -7,12 +7,10 @@ A program of graph mode sets once in its model_fn whether it trains,
 import contextvars
 import functools
 import inspect
-import types
 import weakref
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from trainer.compat.graph_mode import habits
 from trainer.internals import patches
@@ -57,11 +55,3 @@ def _call(original, self, *args, **kwargs):
     kwargs["training"] = phase
   with patches.set_context(_is_inside, True):
     return original(self, *args, **kwargs)
-
-
-backend = types.SimpleNamespace(
-  **{name: getattr(tf.keras.backend, name) for name in dir(tf.keras.backend) if name[0] != "_"}
-)
-backend.learning_phase = learning_phase
-backend.set_learning_phase = set_learning_phase
-backend.set_session = set_session

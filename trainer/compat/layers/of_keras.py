@@ -1,4 +1,4 @@
-"""tf.keras.layers with DenseFeatures, and with Keras 2's `experimental`."""
+"""The layer of Keras 2 for feature columns, tf.keras.layers.DenseFeatures."""
 
 import types
 from collections.abc import Sequence
@@ -94,32 +94,3 @@ class DenseFeatures(keras.layers.Layer):
       tensor = column.get_dense_tensor(cache, self._state.manager)
       found.append(tf.reshape(tensor, [-1, column.variable_shape.num_elements()]))
     return tf.concat(found, -1)
-
-
-experimental = types.SimpleNamespace(
-  EinsumDense=keras.layers.EinsumDense,
-  preprocessing=types.SimpleNamespace(
-    **{
-      name: getattr(keras.layers, name)
-      for name in (
-        "CategoryEncoding",
-        "CenterCrop",
-        "Discretization",
-        "HashedCrossing",
-        "Hashing",
-        "IntegerLookup",
-        "Normalization",
-        "RandomContrast",
-        "RandomCrop",
-        "RandomFlip",
-        "RandomRotation",
-        "RandomTranslation",
-        "RandomZoom",
-        "Rescaling",
-        "Resizing",
-        "StringLookup",
-        "TextVectorization",
-      )
-    }
-  ),
-)

@@ -4,7 +4,6 @@ In a model_fn, `get_updates` and `minimize` come from `tf.keras.optimizers.legac
 Estimators; `apply_gradients` is Keras 3's own.
 """
 
-import types
 from typing import Any
 
 import keras
@@ -12,10 +11,6 @@ import keras
 from trainer.compat import optimizers as legacy_optimizers
 from trainer.compat.graph_mode import habits
 from trainer.tracing import fetched_operations
-
-legacy = types.SimpleNamespace(
-  Optimizer=legacy_optimizers.Optimizer, **legacy_optimizers.KINDS, __name__=f"{__name__}.legacy"
-)
 
 
 class _ForEstimators:
@@ -100,12 +95,4 @@ def get(identifier: Any) -> Any:
 
 deserialize = get
 
-experimental = types.SimpleNamespace(
-  Optimizer=keras.optimizers.Optimizer,
-  AdamW=keras.optimizers.AdamW,
-  Adafactor=keras.optimizers.Adafactor,
-  Nadam=keras.optimizers.Nadam,
-  **_CLASSES,
-)
-
-__all__ = ["deserialize", "experimental", "get", "legacy", *_CLASSES]
+__all__ = ["deserialize", "get", *_CLASSES]

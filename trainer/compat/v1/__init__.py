@@ -314,8 +314,10 @@ MODULES = {
   ),
   "estimator.hooks.session_run_hook": Names(homes={f"{_TF1}.train": _RUN}),
   "estimator.inputs": Names(".estimator.inputs"),
-  "estimator.keras": Names(homes={".estimator.keras_estimator": "model_to_estimator"}),
-  "estimator.keras_lib": Names(homes={".estimator.keras_estimator": "model_to_estimator"}),
+  **{
+    module: Names(homes={".estimator.keras_estimator": "model_to_estimator"})
+    for module in ("estimator.keras", "estimator.keras_lib", "keras.estimator")
+  },
   "estimator.run_config": Names(".estimator.run_config"),
   "estimator.tpu": Names(homes=_OF_TPU | {".estimator.params": "TPUContext"}),
   "estimator.training": Names(".estimator.training"),
@@ -329,12 +331,11 @@ MODULES = {
   "keras": Names(
     "tensorflow.keras",
     homes={
-      ".graph_mode.learning_phase": "backend",
-      ".estimator.keras_estimator": "estimator",
       # Keras is the same under the names of TensorFlow 1 and 2.
-      "trainer.compat.v2.keras": "experimental layers losses metrics optimizers regularizers",
+      "trainer.compat.v2.keras": "experimental layers losses metrics optimizers regularizers"
     },
   ),
+  "keras.backend": Names(".graph_mode.learning_phase", "tensorflow.keras.backend"),
   "layers": Names(
     ".layers.core",
     ".layers.normalization",

@@ -19,6 +19,8 @@ _REDUCTION = types.SimpleNamespace(
   AUTO="sum_over_batch_size", NONE="none", SUM="sum", SUM_OVER_BATCH_SIZE="sum_over_batch_size"
 )
 
+_OPTIMIZERS = "Adadelta Adagrad Adam Adamax Ftrl RMSprop SGD"
+
 # Module → its names; see trainer.compat.v1.
 MODULES = {
   "": Names(
@@ -44,13 +46,34 @@ MODULES = {
   "keras.experimental": Names(
     homes={"tensorflow.keras.optimizers.schedules": "CosineDecay CosineDecayRestarts"}
   ),
+  **{
+    f"keras.{module}": Names(f"trainer.compat.v1.keras.{module}")
+    for module in ("backend", "estimator")
+  },
   "keras.layers": Names(".layers.of_keras", "tensorflow.keras.layers"),
+  "keras.layers.experimental": Names(homes={"keras.layers": "EinsumDense"}),
+  "keras.layers.experimental.preprocessing": Names(
+    homes={
+      "keras.layers": """CategoryEncoding CenterCrop Discretization HashedCrossing Hashing
+        IntegerLookup Normalization RandomContrast RandomCrop RandomFlip RandomRotation
+        RandomTranslation RandomZoom Rescaling Resizing StringLookup TextVectorization"""
+    }
+  ),
   # Functions of losses and metrics also have the names in Keras 3's own package.
   "keras.losses": Names(
     ".layers.losses_of_keras", "tensorflow.keras.losses", "keras.losses", Reduction=_REDUCTION
   ),
   "keras.metrics": Names("tensorflow.keras.metrics", "keras.metrics"),
   "keras.optimizers": Names(".optimizers.of_keras", "tensorflow.keras.optimizers"),
+  "keras.optimizers.experimental": Names(
+    homes={
+      ".optimizers.of_keras": _OPTIMIZERS,
+      "keras.optimizers": "AdamW Adafactor Nadam Optimizer",
+    }
+  ),
+  "keras.optimizers.legacy": Names(
+    homes={".optimizers": "Optimizer", ".optimizers.kinds": _OPTIMIZERS}
+  ),
   "keras.regularizers": Names(".layers.regularizers_of_keras", "tensorflow.keras.regularizers"),
   "summary": Names("tensorflow.summary", homes={".graph_mode.summary": "create_file_writer"}),
   "version": Names("tensorflow.version", VERSION=_VERSION, __version__=_VERSION),
