@@ -91,6 +91,18 @@ def test_names_of_tensorflow_1_say_where_they_are():
     from trainer.compat.v2 import layers  # noqa: F401
 
 
+def test_modules_inside_of_keras_are_imported():
+  from trainer.compat.v2.keras import backend
+  from trainer.compat.v2.keras.layers.experimental import preprocessing
+  from trainer.compat.v2.keras.optimizers import legacy
+  from trainer.compat.v2.keras.optimizers.experimental import SGD
+
+  assert preprocessing.Normalization is tf.keras.layers.Normalization
+  assert legacy.SGD is not SGD
+  assert SGD is tf.keras.optimizers.SGD
+  assert backend.learning_phase() == 0
+
+
 # The public names of tf.estimator in TensorFlow 2.15 that tf.compat.v1.estimator has, too, and
 # means otherwise.
 CANNED_NAMES = [
