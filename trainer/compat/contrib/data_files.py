@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from trainer.io import storage
 
-__all__ = ["get_data_files"]
-
 
 def get_data_files(data_sources: str | Sequence[str]) -> list[str]:
   """Returns the files of names and patterns.

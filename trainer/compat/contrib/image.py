@@ -5,17 +5,6 @@ from typing import Any
 
 import tensorflow as tf
 
-__all__ = [
-  "angles_to_projective_transforms",
-  "compose_transforms",
-  "flat_transforms_to_matrices",
-  "matrices_to_flat_transforms",
-  "rotate",
-  "transform",
-  "translate",
-  "translations_to_projective_transforms",
-]
-
 _DTYPES = (tf.uint8, tf.int32, tf.int64, tf.float16, tf.float32, tf.float64)
 
 

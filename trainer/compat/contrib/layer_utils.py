@@ -8,17 +8,6 @@ import tensorflow as tf
 
 from trainer.compat.layers.contrib import common
 
-__all__ = [
-  "channel_dimension",
-  "collect_named_outputs",
-  "constant_value",
-  "convert_collection_to_dict",
-  "get_tensor_aliases",
-  "last_dimension",
-  "smart_cond",
-  "two_element_tuple",
-]
-
 v1 = tf.compat.v1
 
 

@@ -8,14 +8,6 @@ import tensorflow as tf
 
 from trainer.internals.tensorflow_internals import LOOKUP_TABLES
 
-__all__ = [
-  "HashTable",
-  "index_table_from_file",
-  "index_table_from_tensor",
-  "index_to_string_table_from_file",
-  "index_to_string_table_from_tensor",
-]
-
 
 class HashTable(LOOKUP_TABLES.HashTable):
   """The older name of tf.lookup.StaticHashTable."""
@@ -41,6 +33,7 @@ def _with_init(function: Callable[..., Any]) -> Callable[..., Any]:
       table.init = table.initializer
     return table
 
+  make.__module__ = __name__
   return make
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["replace_monitors_with_hooks"]
-
 
 def replace_monitors_with_hooks(monitors_or_hooks: Iterable[Any] | None, estimator: Any) -> list:
   """Returns the hooks as a list; None becomes []."""

@@ -4,8 +4,6 @@ from typing import Any
 
 import tensorflow as tf
 
-__all__ = ["nth_element", "scaled_softplus"]
-
 
 def nth_element(input: tf.Tensor, n: Any, reverse: bool = False, name: Any = None) -> tf.Tensor:
   """Returns the n-th smallest value of the last axis, or the n-th largest with reverse."""

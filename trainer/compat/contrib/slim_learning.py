@@ -5,18 +5,6 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.compat.contrib import train_ops
-from trainer.compat.contrib.train_ops import (
-  add_gradients_summaries,
-  clip_gradient_norms,
-  multiply_gradients,
-)
-
-__all__ = [
-  "add_gradients_summaries",
-  "clip_gradient_norms",
-  "create_train_op",
-  "multiply_gradients",
-]
 
 
 def create_train_op(
@@ -43,10 +31,10 @@ def create_train_op(
   def transform(pairs: Any) -> Any:
     if gradient_multipliers:
       with tf.name_scope("multiply_grads"):
-        pairs = multiply_gradients(pairs, gradient_multipliers)
+        pairs = train_ops.multiply_gradients(pairs, gradient_multipliers)
     if clip_gradient_norm > 0:
       with tf.name_scope("clip_grads"):
-        pairs = clip_gradient_norms(pairs, clip_gradient_norm)
+        pairs = train_ops.clip_gradient_norms(pairs, clip_gradient_norm)
     return pairs
 
   return train_ops.create_train_op(

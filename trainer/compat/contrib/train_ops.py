@@ -9,14 +9,6 @@ from absl import logging
 from trainer.compat.graph_mode import summary
 from trainer.compat.layers.contrib import optimize_loss
 
-__all__ = [
-  "add_gradients_summaries",
-  "clip_gradient_norms",
-  "clip_gradient_norms_fn",
-  "create_train_op",
-  "multiply_gradients",
-]
-
 v1 = tf.compat.v1
 
 _Pairs = list[tuple[Any, tf.Variable]]  # (gradient or None, variable)

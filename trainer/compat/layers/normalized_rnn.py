@@ -10,8 +10,6 @@ from trainer.compat.layers.contrib import normalizations
 
 v1 = tf.compat.v1
 
-__all__ = ["LayerNormBasicLSTMCell"]
-
 
 class LayerNormBasicLSTMCell(rnn_cell.RNNCell):
   """An LSTM with layer normalization and recurrent dropout.

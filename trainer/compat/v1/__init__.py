@@ -205,7 +205,10 @@ MODULES = {
     for part in ("initializers", "layers", "regularizers")
   },
   "contrib.slim.layers.utils": Names(".contrib.layer_utils"),
-  "contrib.slim.learning": Names(".contrib.slim_learning"),
+  "contrib.slim.learning": Names(
+    ".contrib.slim_learning",
+    homes={".contrib.train_ops": "add_gradients_summaries clip_gradient_norms multiply_gradients"},
+  ),
   "contrib.slim.metrics": Names("trainer.compat.v1.contrib.metrics"),
   "contrib.slim.parallel_reader": Names(".contrib.data_files"),
   "contrib.slim.nets": Names(homes={".contrib.slim_nets": _SLIM_NETS}),

@@ -11,7 +11,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.contrib.seq2seq.loss import hardmax
 from trainer.compat.layers.core import Dense
 from trainer.internals.tensorflow_internals import RNN_CELLS
 
@@ -335,13 +334,3 @@ def _each(given: Any) -> list[Any]:
   if given is None:
     return []
   return list(given) if isinstance(given, list | tuple) else [given]
-
-
-__all__ = [
-  "AttentionMechanism",
-  "AttentionWrapper",
-  "AttentionWrapperState",
-  "BahdanauAttention",
-  "LuongAttention",
-  "hardmax",
-]

@@ -8,15 +8,6 @@ import tensorflow as tf
 
 from trainer.compat.contrib.seq2seq.decoding import Decoder
 
-__all__ = [
-  "BeamSearchDecoder",
-  "BeamSearchDecoderOutput",
-  "BeamSearchDecoderState",
-  "FinalBeamSearchDecoderOutput",
-  "gather_tree",
-  "tile_batch",
-]
-
 
 class BeamSearchDecoderState(
   collections.namedtuple(
