@@ -325,3 +325,14 @@ def test_a_layer_is_applied():
   layer = tf.keras.layers.Dense(2)
   x = tf.constant([[1.0, 2.0, 3.0]])
   np.testing.assert_array_equal(layer.apply(x), layer(x))
+
+
+def test_an_input_that_a_hook_feeds_says_what_to_do():
+  def input_fn():
+    x = tf.placeholder(tf.float32, [None, 2])
+    return tf.data.Dataset.from_tensor_slices(x).make_initializable_iterator().get_next()
+
+  with pytest.raises(
+    errors.InputError, match=r"input_fn makes a dataset of a tf.placeholder.*give"
+  ):
+    input_fns.call(input_fn)

@@ -652,6 +652,26 @@ def test_a_package_that_is_not_there_is_no_fine_program(tmp_path, run_command):
   assert done.stdout.endswith(said)
 
 
+FED = """import tensorflow as tf
+{hook}
+def run(sess, data, given):
+  x = tf.placeholder(tf.float32, [None])
+  iterator = tf.data.Dataset.from_tensor_slices(x).make_initializable_iterator()
+  sess.run(iterator.initializer, feed_dict={{x: given}})
+"""
+
+
+@pytest.mark.parametrize("is_hook", [True, False])
+def test_an_iterator_that_a_hook_feeds_is_told(tmp_path, run_command, is_hook):
+  """A program with a session of its own may feed its iterator."""
+  hook = "class Hook(tf.train.SessionRunHook):\n  def after_create_session(self, *a): pass"
+  path = write(tmp_path, FED.format(hook=hook if is_hook else "\n"))
+  done = run_command(path)
+  assert done.returncode == is_hook
+  said = f"fed     {path}:7: a hook feeds the iterator of an input_fn."
+  assert (said in done.stdout) == is_hook
+
+
 def test_a_package_of_a_namespace_may_be_missing(tmp_path, run_command, monkeypatch):
   """As google.cloud.storage, where only google.protobuf is installed."""
   (tmp_path / "site" / "shared" / "there").mkdir(parents=True)

@@ -19,6 +19,7 @@ from trainer.internals import patches
 
 v1 = tf.compat.v1
 
+_FED = "'SymbolicTensor' object has no attribute"
 _OF_UNKNOWN_SIZE = "'NoneType' object has no attribute 'value'"
 
 
@@ -197,6 +198,12 @@ def _called(input_fn: Callable, arguments: dict[str, Any]) -> Any:
     try:
       return input_fn(**arguments)
     except AttributeError as error:
+      if _FED in str(error):
+        raise errors.InputError(
+          f"The input_fn {spec.name_of(input_fn)} makes a dataset of a tf.placeholder. Octet reads "
+          "an input without a session: give the values to the dataset itself, as in "
+          "Dataset.from_tensor_slices((x, y))."
+        ) from error
       if habits.has_dimensions() or _OF_UNKNOWN_SIZE not in str(error):
         raise
       notes.tell_once(
