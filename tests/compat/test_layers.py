@@ -7,6 +7,7 @@ import types
 import pytest
 
 import trainer.compat.v1 as tf
+from tests import warm
 from tests.compat import cases_2_15
 from trainer.compat.v1 import layers
 from trainer.compat.v1.contrib import framework, slim
@@ -34,3 +35,15 @@ def test_as_in_2_15(name):
   ):
     assert one[0] == other[0]
     assert one[1:] == pytest.approx(other[1:], rel=1e-4, abs=1e-5)
+
+
+def test_a_class_of_keras_and_tf_layers_needs_no_other_layer():
+  """As in EfficientNet, whose file uses no other name of tf.layers before this class."""
+  code = """
+import trainer.compat.v1 as tf
+class Depthwise(tf.keras.layers.DepthwiseConv2D, tf.layers.Layer):
+  pass
+print(Depthwise.__mro__[1].__module__)
+"""
+  done = warm.run("-c", code)
+  assert (done.returncode, done.stdout) == (0, "trainer.compat.layers.separable\n"), done.stderr

@@ -3,6 +3,7 @@
 Old checkpoints depend on the names: `dense/kernel`, `dense_1/kernel`, `<scope>/conv2d/bias`.
 """
 
+import importlib
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,6 +36,8 @@ class Mixing(type):
   """
 
   def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
+    if any(issubclass(base, keras.layers.Layer) for base in bases):
+      importlib.import_module("trainer.compat.layers.separable")  # registers the replacements
     found = tuple(_STANDS_FOR.get(base, base) for base in bases)
     if found != bases and Layer in found:  # the replacements derive from Layer
       found = tuple(base for base in found if base is not Layer)
