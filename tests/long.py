@@ -28,7 +28,7 @@ def _arguments(value):
   return value if isinstance(value, tuple) else (value,)
 
 
-# For tests that need TensorFlow's replicas, and of which one core shows nothing more.
+# Two cores show all that one core shows: the gate runs a test with this mark on two alone.
 ON_TWO_CORES = pytest.mark.parametrize(
   "device", except_for(["cpu:2"], ["cpu", "cpu:2", "cpu:8", "xla:8"]), indirect=True
 )

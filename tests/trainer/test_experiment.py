@@ -47,7 +47,7 @@ def test_one_mode_after_the_other(tmp_path):
   assert checkpoints(tmp_path) == [0, 4]
   assert {"config.gin", "operative_config.gin", "environment.json"} <= names(tmp_path)
 
-  # Beside a training.
+  # An evaluator works beside a training.
   result = run(tmp_path, "continuous_eval", exporters=[])
   assert result == run(tmp_path, "evaluate")
   assert set(result) == {"loss", "absolute_error", "global_step"}

@@ -15,9 +15,10 @@ REQUEST = {
   "precision": "float32",
   "modules": ["."],
 }
+SMALL = "digits_mlp.model_fn.hidden_units = (8,)"
 SETTINGS = {
   "gin_file": "gin_configs/digits.gin",
-  "bindings": [],
+  "bindings": [SMALL],
   "slice_steps": 3,
   "slices": 4,
   "warm_slices": 2,
@@ -51,8 +52,8 @@ def test_a_training():
 
 
 def test_the_settings_of_the_experiment_do_not_cut_the_slices():
-  bindings = ["RunConfig.save_checkpoints_steps = 1", "TPUConfig.iterations_per_loop = 1"]
-  assert measure.measure(request({"bindings": bindings}))["slices"] == 4
+  cadences = ["RunConfig.save_checkpoints_steps = 1", "TPUConfig.iterations_per_loop = 1"]
+  assert measure.measure(request({"bindings": [SMALL, *cadences]}))["slices"] == 4
 
 
 def test_a_prediction_of_so_many_examples():
@@ -65,6 +66,7 @@ def test_a_prediction_of_so_many_examples():
 
 def test_an_input_that_ends_early():
   bindings = [
+    SMALL,
     "import input_pipelines.random_inputs",
     "run.train_input_fn = @random_inputs.input_fn",
     "random_inputs.input_fn.features = {'image': ((8, 8, 1), 'float32')}",

@@ -42,7 +42,7 @@ def _compiled():
   "build_model, settings",
   [
     (keras_programs.sequential, keras_programs.SETTINGS),
-    # Which is compiled below.
+    # _compiled has this model in the gate.
     pytest.param(keras_programs.functional, keras_programs.SETTINGS, marks=pytest.mark.long),
     (_Subclassed, keras_programs.SETTINGS),
     (_compiled, {}),

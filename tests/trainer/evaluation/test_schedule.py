@@ -386,6 +386,7 @@ def test_two_exporters_of_one_folder_are_refused(specs, message, tmp_path):
   assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long  # tests/trainer/outputs/test_exporters.py has two folders in the gate
 def test_eval_specs_may_export_to_different_folders(tmp_path):
   run(tmp_path, *names_twice(("a", "x"), ("b", "y")), max_steps=10)
   assert sorted(path.name for path in (tmp_path / "export").iterdir()) == ["x", "y"]

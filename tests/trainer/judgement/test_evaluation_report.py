@@ -1,5 +1,6 @@
 """The report of a run: the same on one core and on eight, in all places, and what it refuses."""
 
+import functools
 import json
 
 import numpy as np
@@ -18,6 +19,7 @@ from trainer.plot import curves, run_report
 from trainer.reporting import evaluation_reports
 
 Report = trainer.EvaluationReport
+MODEL_FN = functools.partial(digits_mlp.model_fn, hidden_units=(32,))
 
 
 def digits_input(split):
@@ -29,7 +31,7 @@ def trained(tmp_path_factory):
   """A run of the digits with a report, and its model_dir."""
   model_dir = tmp_path_factory.mktemp("runs") / "digits"
   programs.run_experiment(
-    model_fn=digits_mlp.model_fn,
+    model_fn=MODEL_FN,
     train_input_fn=digits_input("train"),
     eval_input_fn=digits_input("test"),
     train_steps=60,
@@ -47,7 +49,7 @@ def trained(tmp_path_factory):
 @long.ON_TWO_CORES
 def test_figures_are_those_of_scikit_learn_on_any_device(trained, device):
   estimator = trainer.Estimator(
-    digits_mlp.model_fn,
+    MODEL_FN,
     str(trained),
     trainer.RunConfig(device=device),
     train_batch_size=32,

@@ -11,7 +11,7 @@ from trainer.new import main, samples
 from trainer.serving import predictor
 
 
-@pytest.mark.parametrize("kind", long.except_for(("table", "regression"), main.KINDS))
+@pytest.mark.parametrize("kind", long.except_for(("table",), main.KINDS))
 def test_a_kind_trains_and_its_export_takes_what_its_data_are(kind, tmp_path, monkeypatch):
   name = f"project_of_{kind}"
   main.create(tmp_path / name, kind)

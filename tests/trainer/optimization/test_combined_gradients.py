@@ -168,7 +168,7 @@ OWN = {
   indirect=["device"],
 )
 def test_an_own_apply_gradients_gets_combined_gradients(way, tmp_path, device):
-  """And is called once a replica."""
+  """Each replica calls it once."""
   made = []
 
   def train_op(*given):

@@ -51,7 +51,8 @@ def minimized(name, **settings):
 
 @long.ON_TWO_CORES
 def test_a_step_follows_the_mean_gradient_of_the_global_batch(device, tmp_path):
-  train_ops = {name: minimized(name) for name in OPTIMIZERS}
+  # tests/trainer/optimization/test_schedules.py has the schedules.
+  train_ops = {name: minimized(name) for name in OPTIMIZERS if "schedule" not in name}
   train_ops["v1_directly"] = lambda loss, variables: v1.train.GradientDescentOptimizer(
     0.1
   ).minimize(loss, v1.train.get_global_step(), variables)
@@ -72,7 +73,7 @@ def test_an_optimizer_of_keras_may_be_called_directly(tmp_path):
 
 @pytest.mark.parametrize("name", long.except_for(["keras", "v1"], OPTIMIZERS))
 def test_a_step_on_one_core_follows_the_gradient(name, tmp_path):
-  """Of a model that has one optimizer, which finds its variables."""
+  """The model has one optimizer, which finds the variables by itself."""
   train_op = lambda loss: trainer.minimize(OPTIMIZERS[name](), loss)
   estimator = rows.trained(train_op, tmp_path, "cpu", steps=2)
   rows.assert_close(estimator, rows.expected(0.1, 2))
@@ -81,7 +82,7 @@ def test_a_step_on_one_core_follows_the_gradient(name, tmp_path):
 @long.ON_TWO_CORES
 def test_clipping_is_of_the_combined_gradient(tmp_path, device):
   train_ops = {name: minimized(name, clip_norm=0.5) for name in ("keras", "v1")}
-  # Keras's own clipping.
+  # Keras clips this line's gradients itself.
   train_ops["by_keras"] = lambda loss, variables: trainer.minimize(
     keras.optimizers.SGD(0.1, global_clipnorm=0.5), loss, var_list=variables
   )

@@ -74,7 +74,7 @@ def test_a_groups_names_must_be_a_regular_expression():
     trainer.VariableGroup(names="(")
 
 
-@pytest.mark.long_on_several_cores  # where a group that stays as it is is in the gate
+@pytest.mark.long_on_several_cores  # test_a_group_may_stay_as_it_is has two cores in the gate
 def test_a_group_may_be_trained_for_some_steps(tmp_path, device):
   def after_two(until):
     groups = [trainer.VariableGroup(names="^b$", until=until)]

@@ -189,7 +189,7 @@ def test_the_first_versions_take_a_seed():
 def test_numbers_follow_from_the_seed_alone():
   function = lambda seed: tf.random.stateless_normal([100], seed)
   first, again = (pure.compiled(function, SEED) for _ in range(2))
-  # Tensors: TensorFlow would compile a program for each list.
+  # TensorFlow compiles one program for all tensors, but one for each list.
   seed = tf.constant([3, -4])
   np.testing.assert_array_equal(first(seed)[0], again(seed)[0])
   wide = pure.compiled(function, tf.TensorSpec([2], tf.int64))

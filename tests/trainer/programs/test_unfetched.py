@@ -63,7 +63,7 @@ FETCHED = [in_a_group, with_moving_averages, accumulated, by_keras]
 
 
 def in_a_branch(loss, w):
-  """Of one core alone: replicas cannot meet in a branch."""
+  """Works on one core only: replicas cannot meet in a branch."""
   return tf.cond(loss > 1e9, lambda: w.assign_add([1.0] * 3) is None, lambda: False)
 
 

@@ -248,7 +248,7 @@ def test_random_numbers_follow_from_the_seed_and_the_step(tmp_path):
   The masks of a dropout have the right share.
   """
   whole = masks_of(tmp_path / "whole", 5)
-  # The steps before the restart have another seed, which the rest must not go on with.
+  # The steps before the restart use another seed. The rest must not continue with it.
   other = masks_of(tmp_path / "parts", 3, tf_random_seed=2, **programs.fixed_loops(2))
   rest = masks_of(tmp_path / "parts", 5, **programs.fixed_loops(2))
   for mask, *found in zip(MASKS, whole, rest, other, strict=True):

@@ -131,11 +131,19 @@ def test_the_best_is_whole_by_itself_and_says_how_to_run_it(tmp_path, monkeypatc
   assert values == [7, 3]
 
 
-def test_few_trials_say_little_of_what_mattered(tmp_path):
-  made(tmp_path)
-  found = read(tmp_path)
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+  """(the report of a sweep, its page)."""
+  folder = tmp_path_factory.mktemp("sweep")
+  made(folder)
+  found = read(folder)
+  return found, page.page(found, str(folder))
+
+
+def test_few_trials_say_little_of_what_mattered(shown):
+  found, text = shown
   assert "6 complete trials. That is few for 2 parameters" in figures.caveat(found)
-  assert figures.caveat(found) in page.page(found, str(tmp_path))
+  assert figures.caveat(found) in text
 
 
 def test_of_several_metrics_all_that_nothing_beats_are_best(tmp_path):
@@ -159,9 +167,8 @@ def test_of_several_metrics_all_that_nothing_beats_are_best(tmp_path):
   assert 'aria-label="accuracy and loss of each trial"' in page.page(found, str(tmp_path))
 
 
-def test_the_page_needs_nothing_else_and_shows_everything(tmp_path):
-  made(tmp_path)
-  text = page.page(read(tmp_path), str(tmp_path))
+def test_the_page_needs_nothing_else_and_shows_everything(shown):
+  _, text = shown
   for label in (
     "accuracy of each trial",
     "Parameters and metric of each trial",

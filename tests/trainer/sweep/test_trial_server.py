@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests import long
 from trainer import errors
 from trainer.sweep import machine, trial_server
 
@@ -65,6 +66,12 @@ def trials(request, tmp_path):
   made.starter.close()
 
 
+# The gate runs the other tests by spawn too.
+BY_FORK = pytest.mark.parametrize(
+  "trials", long.except_for(["fork"], ["fork", "spawn"]), indirect=True
+)
+
+
 def test_a_trial_runs_with_its_share_of_the_machine(trials):
   core = machine.cores()[-1]
   model_dir = trials.start("a", slot={"cores": [core], "environment": {"OMP_NUM_THREADS": "7"}})
@@ -79,6 +86,7 @@ def test_exit_codes_and_last_words(trials):
   assert "this went wrong" in (model_dir / "log.txt").read_text()
 
 
+@BY_FORK
 def test_signals_reach_the_trial_that_is_meant(trials):
   one, two = trials.start("one", "wait"), trials.start("two", "wait")
   trials.until_here(one)
@@ -92,6 +100,7 @@ def test_signals_reach_the_trial_that_is_meant(trials):
   assert trials.code("three") == 0
 
 
+@BY_FORK
 def test_a_folder_has_one_process_at_a_time(trials):
   model_dir = trials.start("a", "wait")
   trials.until_here(model_dir)

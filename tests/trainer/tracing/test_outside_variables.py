@@ -100,7 +100,7 @@ USES = {
 }
 
 
-# A message has six lines at most, and looks through all objects of the process for their names.
+# A message has six lines at most. Each message searches all objects of the process.
 TOGETHER = (
   (a_variable, one_that_is_changed, one_of_v1, one_in_a_branch),
   (one_of_a_function_that_is_traced, a_model, an_optimizer),
