@@ -5,7 +5,6 @@ import argparse
 import numpy as np
 import pytest
 import tensorflow.compat.v2 as tf2
-from tensorflow.compiler.tf2xla.python import xla
 
 import trainer.compat.v1 as tf
 from tests import long
@@ -177,16 +176,6 @@ def test_a_context_is_given_where_cores_stand_in_for_a_tpu(tmp_path, device, use
   assert seen == dict.fromkeys(
     ["input_fn", "model_fn train", "model_fn eval", "model_fn infer"], count
   )
-
-
-def test_replica_id_of_xla_is_refused_without_a_crash(tmp_path):
-  def model_fn(features, labels, mode, params):
-    features = {"x": features["x"] + tf.cast(xla.replica_id(), tf.float32)}
-    return programs.tpu_model_fn(features, labels, mode, params)
-
-  estimator = programs.tpu_estimator(tmp_path, "cpu:2", fn=model_fn, use_tpu=True)
-  with pytest.raises(errors.ModelFnError, match=r"xla.replica_id\(\) \(.*test_tpu_estimator.py:"):
-    estimator.train(programs.train_input_fn, steps=1)
 
 
 def test_arguments_that_stopped_programs_are_taken(tmp_path):

@@ -65,3 +65,15 @@ def test_other_settings_are_another_result():
   )
   assert results.merged([[one, two]]) == [one, two]
   assert one.key != dataclasses.replace(one, precision="bfloat16").key
+
+
+def test_the_hardware_tells_estimates_apart_and_not_measurements():
+  board, pod = (
+    dataclasses.replace(fake_rows.estimate(0.1, 0.2), hardware=name) for name in ("v3-8", "v3-32")
+  )
+  assert results.merged([[board, pod]]) == [board, pod]
+  old, new = (
+    fake_rows.row(hardware=name, time=f"2026-02-0{day}T00:00:00+00:00")
+    for day, name in ((1, "one name"), (2, "another name"))
+  )
+  assert results.merged([[old, new]]) == [new]
