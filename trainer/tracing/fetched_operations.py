@@ -19,7 +19,8 @@ model_fn, the operations that its outputs reach run.
 A read that waits for nothing gives the value at the start of the step: a session runs it at once,
 before assignments that wait for a computation. Automatic control dependencies would put it behind
 all assignments that the program made before it: batch norm that a GAN calls for real and for
-generated images would read in its second call what the first one assigned.
+generated images would read in its second call what the first one assigned. An optimizer of Keras
+reads what it has just assigned: its reads stay where it makes them.
 """
 
 import contextlib
@@ -51,6 +52,7 @@ class _Graph:
     made: all operations of the model_fns.
     fetched: the operations named by `fetch`.
     left_out: the operations outside the function; known when the graph is complete.
+    in_order: operations of Keras's optimizers, which rely on the order in which they are made.
     early: reads that run before the assignments that were made before them → their handles.
     control_inputs: operation → its control inputs before TensorFlow added automatic ones.
   """
@@ -58,6 +60,7 @@ class _Graph:
   made: set[str] = dataclasses.field(default_factory=set)
   fetched: set[str] = dataclasses.field(default_factory=set)
   left_out: frozenset[str] = frozenset()
+  in_order: set[str] = dataclasses.field(default_factory=set)
   early: dict[str, str] = dataclasses.field(default_factory=dict)
   control_inputs: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
@@ -170,7 +173,10 @@ def fetch(what: Any) -> None:
 
 @contextlib.contextmanager
 def fetched_where_made() -> Iterator[None]:
-  """Fetches each new stateful operation of a model_fn inside the context, also in branches."""
+  """Fetches each new stateful operation of a model_fn inside the context, also in branches.
+
+  The operations run in the order in which they are made.
+  """
   made = _made.get()
   if made is None or not made.runs_only_fetched:
     yield
@@ -178,6 +184,9 @@ def fetched_where_made() -> Iterator[None]:
   with made.inside() as operations:
     yield
   made.fetch([each for each in operations if each.op_def.is_stateful])
+  for each in operations:
+    if each.graph in _graphs:
+      _graphs[each.graph].in_order.add(each.name)
 
 
 def run_only_fetched() -> None:
@@ -271,7 +280,7 @@ def _early(operations, found):
   for operation in operations:
     if operation.type == "ReadVariableOp":
       handle = operation.inputs[0].op.name
-      waits = found.control_inputs.get(operation.name)
+      waits = found.control_inputs.get(operation.name) or operation.name in found.in_order
       if handle in changed and operation.name in found.made and not waits:
         early[operation.name] = handle
     elif assignments.changes_a_variable(operation.type) or operation.type in _BRANCHES:
