@@ -12,6 +12,7 @@ from trainer.devices import link
 @pytest.fixture
 def pair(monkeypatch):
   """The links of a chief and a worker. A loss ends no process."""
+  threads = set(threading.enumerate())
   monkeypatch.setattr(link, "GRACE_SECONDS", 0.0)
   ended = []
   monkeypatch.setattr(link, "_end", ended.append)
@@ -22,9 +23,14 @@ def pair(monkeypatch):
   for number, connected in ((0, ours), (1, theirs)):
     cluster = types.SimpleNamespace(number=number, describe="worker {}".format)
     links.append(link.Link(cluster, {1 - number: link.open_to(connected)}, "token"))
+  threads = set(threading.enumerate()) - threads
   yield types.SimpleNamespace(chief=links[0], worker=links[1], ended=ended, socket=theirs)
   for each in links:
     each.leave()
+  # A thread that saw a loss after this test would call the real `_end`, which ends pytest.
+  for thread in threads:
+    thread.join(10.0)
+    assert not thread.is_alive()
 
 
 def exchange(pair, of_chief, of_worker):
