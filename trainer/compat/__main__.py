@@ -34,7 +34,16 @@ _API = flags.DEFINE_enum(
 
 
 def main(argv: list[str]) -> None:
-  from trainer.compat.scan import apis, exports, imports, report, source, trial, verdicts
+  from trainer.compat.scan import (
+    apis,
+    exports,
+    fed_iterators,
+    imports,
+    report,
+    source,
+    trial,
+    verdicts,
+  )
 
   if len(argv) < 2:
     raise errors.SettingError(
@@ -52,7 +61,8 @@ def main(argv: list[str]) -> None:
   programs = apis.programs(sources, _API.value)
   sources = [one for program in programs for one in program.sources]
   found = report.rows(programs)
-  missing, unseen = exports.missing(sources), [*report.unseen(programs), *report.fed(programs)]
+  missing = exports.missing(sources)
+  unseen = [*report.unseen(programs), *fed_iterators.lines(programs)]
   diffs = [report.diff(one, program.api) for program in programs for one in program.sources]
   if _RUN.value and any(diffs) and not _WRITE.value:
     raise errors.SettingError("--run imports the files on the disk: add --write.")

@@ -110,13 +110,7 @@ def test_a_run_is_that_of_a_cpu(two_gpus, name, tmp_path):
     estimator = programs.estimator(
       folder / "model", device=device, gpu_config=trainer.GPUConfig(all_reduce="without_nccl")
     )
-    estimator.train(programs.train_input, max_steps=5)
-    metrics = estimator.evaluate(programs.examples(21))
-    predictions = [prediction["y"] for prediction in estimator.predict(programs.examples(21))]
-    served = tf.saved_model.load(estimator.export_saved_model(folder / "export"))
-    x, _ = programs.arrays(21)
-    y = served.signatures["serving_default"](x=tf.constant(x))["y"].numpy()
-    return [*metrics.values(), *predictions, *y]
+    return programs.results_of_all_modes(estimator, folder / "export")
 
   np.testing.assert_allclose(results(name), results("cpu"), rtol=1e-5)
 

@@ -44,14 +44,9 @@ def _accuracy(labels, x):
 
 def results(folder, device):
   """What a training, an evaluation with a tail, a prediction and an export come to."""
-  estimator = programs.estimator(folder / "model", everything, device)
-  estimator.train(programs.train_input, max_steps=5)
-  metrics = estimator.evaluate(programs.examples(21))
-  predictions = [prediction["y"] for prediction in estimator.predict(programs.examples(21))]
-  serve = tf.saved_model.load(estimator.export_saved_model(folder / "export"))
-  x, _ = programs.arrays(21)
-  served = serve.signatures["serving_default"](x=tf.constant(x))["y"].numpy()
-  return [*metrics.values(), *predictions, *served]
+  return programs.results_of_all_modes(
+    programs.estimator(folder / "model", everything, device), folder / "export"
+  )
 
 
 @pytest.mark.long_on_several_cores

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from tests.trainer import programs
+from tests.trainer.evaluation.eval_specs import evaluated
 from trainer import EvalSpec, TrainSpec, errors, evaluate_continuously, train_and_evaluate
 from trainer.checkpoints import leases
 
@@ -33,15 +34,6 @@ class Training:
 def train_to(model_dir, step, **config):
   return lambda: programs.estimator(model_dir, **{"save_checkpoints_steps": 5, **config}).train(
     programs.train_input, max_steps=step
-  )
-
-
-def evaluated(log, name=None, **kwargs):
-  return EvalSpec(
-    programs.examples(11),
-    name=name,
-    hooks=[lambda step, metrics, _: log.append((name, step))],
-    **kwargs,
   )
 
 

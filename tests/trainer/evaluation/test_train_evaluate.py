@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.trainer import programs
+from tests.trainer.evaluation.eval_specs import evaluated
 from trainer import EvalSpec, TrainSpec, errors, train_and_evaluate
 from trainer.outputs import verification
 
@@ -17,16 +18,6 @@ class Clock:
   def __call__(self):
     self.now += 1.0
     return self.now
-
-
-def evaluated(log, name=None, **kwargs):
-  """An EvalSpec that writes down the steps that it is used at."""
-  return EvalSpec(
-    programs.examples(11),
-    name=name,
-    hooks=[lambda step, metrics, _: log.append((name, step))],
-    **kwargs,
-  )
 
 
 def test_every_checkpoint_and_the_last_one(tmp_path):

@@ -125,3 +125,14 @@ def run_experiment(**settings):
   of_flags = {field.name for field in dataclasses.fields(experiment.Flags)} & set(settings)
   flags = experiment.Flags(**{name: settings.pop(name) for name in of_flags})
   return experiment.run(flags, experiment.Experiment(**settings))
+
+
+def results_of_all_modes(estimator, export_folder):
+  """The values of an evaluation with a tail, a prediction and an export after five steps."""
+  estimator.train(train_input, max_steps=5)
+  metrics = estimator.evaluate(examples(21))
+  predictions = [prediction["y"] for prediction in estimator.predict(examples(21))]
+  export = tf.saved_model.load(estimator.export_saved_model(export_folder))
+  x, _ = arrays(21)
+  served = export.signatures["serving_default"](x=tf.constant(x))["y"].numpy()
+  return [*metrics.values(), *predictions, *served]

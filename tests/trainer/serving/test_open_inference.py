@@ -1,7 +1,6 @@
 """The Open Inference Protocol: another author's client, both forms of tensors, wrong requests."""
 
 import contextlib
-import json
 import re
 import socket
 import threading
@@ -11,19 +10,10 @@ import pytest
 
 from tests.trainer.serving import exported as exported_lib
 from tests.trainer.serving import test_raw_values
-from trainer.serving import catalogue, open_inference, predictor, server
+from tests.trainer.serving.open_inference_calls import answer
+from trainer.serving import catalogue, predictor, server
 
 NAMES = ("class", "probabilities")
-
-
-def answer(loaded, message, *tensors):
-  """Returns the answer to a request, (headers, JSON, what follows it)."""
-  head = json.dumps(message).encode()
-  size = str(len(head)) if tensors else None
-  call = open_inference.read_infer(b"".join([head, *tensors]), loaded, "echo", size)
-  written = call.write(loaded.engines[call.signature].predict_batch(call.features))
-  end = int(written.headers.get(open_inference.JSON_SIZE, len(written.content)))
-  return written, json.loads(written.content[:end]), written.content[end:]
 
 
 def test_columns_with_missing_values(tmp_path):

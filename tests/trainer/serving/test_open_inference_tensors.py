@@ -1,11 +1,10 @@
 """Tensors of the Open Inference Protocol, in JSON and in binary form."""
 
-import json
-
 import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.trainer.serving.open_inference_calls import answer
 from trainer import errors
 from trainer.outputs import engines
 from trainer.serving import loaded_model, open_inference
@@ -25,16 +24,6 @@ def echo(**dtypes):
   specs = {name: {"dtype": dtype, "shape": [None, 2]} for name, dtype in dtypes.items()}
   described = {"signatures": {"serving_default": {"inputs": specs, "outputs": specs}}}
   return loaded_model.LoadedModel("models/3", described, {"serving_default": Echo()}, {})
-
-
-def answer(loaded, message, *tensors):
-  """Returns the answer to a request, (headers, JSON, what follows it)."""
-  head = json.dumps(message).encode()
-  size = str(len(head)) if tensors else None
-  call = open_inference.read_infer(b"".join([head, *tensors]), loaded, "echo", size)
-  written = call.write(loaded.engines[call.signature].predict_batch(call.features))
-  end = int(written.headers.get(open_inference.JSON_SIZE, len(written.content)))
-  return written, json.loads(written.content[:end]), written.content[end:]
 
 
 def tensor(name, array, datatype, data=None, **parameters):
