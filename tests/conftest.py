@@ -39,6 +39,14 @@ def pytest_configure(config):
   device_lib.connect("cpu:8")
 
 
+def pytest_make_parametrize_id(val):
+  """Names bytes by their length: the bytes of a protocol buffer's map differ in each process.
+
+  pytest-xdist refuses to run when two of its processes name a test differently.
+  """
+  return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
 def pytest_collection_finish():
   """Has the garbage collector look at what tests make, not at a million objects of modules."""
   gc.freeze()

@@ -85,7 +85,7 @@ def example(**features):
 
   return tf.train.Example(
     features=tf.train.Features(feature={key: feature(value) for key, value in features.items()})
-  ).SerializeToString()
+  ).SerializeToString(deterministic=True)
 
 
 def tfrecord(path, records):
