@@ -81,7 +81,7 @@ def _local(path, folder):
   """Returns a local path of a file or folder; copies a remote one to a folder first."""
   if not storage.is_remote(path):
     return path
-  target = os.path.join(folder, path.partition("://")[2])
+  target = os.path.join(folder, path.partition("://")[2].lstrip("/"))
   if not storage.isdir(path):
     os.makedirs(os.path.dirname(target), exist_ok=True)
     storage.copy(path, target, overwrite=True)

@@ -1,0 +1,42 @@
+"""The results of the batches of a group, with the padding left out."""
+
+import numpy as np
+import tensorflow as tf
+
+from trainer.programs import group_results
+
+ROWS = np.array([2, 0, 1])  # examples that count, in batches of two
+
+
+def test_metrics_take_the_batches_that_count():
+  class Metrics:
+    def update(self, metric_fn, tensors):
+      return metric_fn(tensors)
+
+  tensors = {"x": tf.reshape(tf.range(12), [6, 2])}
+  counts = tf.constant([True, False, True])
+  found = group_results.add_to_metrics(Metrics(), lambda given: given["x"], tensors, counts)
+  np.testing.assert_array_equal(found, [[0, 1], [2, 3], [8, 9], [10, 11]])
+
+
+def test_a_loss_counts_once_for_each_example():
+  found = group_results.sum_of_losses(tf.constant([0.5, np.nan, 3.0]), tf.constant(ROWS))
+  assert (found.dtype, float(found)) == (tf.float64, 2 * 0.5 + 3.0)
+
+
+def test_predictions_and_examples_lose_their_padding():
+  given = {"y": np.arange(6), "z": np.arange(12).reshape(6, 2)}
+  predictions, element = group_results.without_padding(given, ROWS, (np.arange(6) * 10,))
+  np.testing.assert_array_equal(predictions["y"], [0, 1, 4])
+  np.testing.assert_array_equal(predictions["z"], [[0, 1], [2, 3], [8, 9]])
+  np.testing.assert_array_equal(element[0], [0, 10, 40])
+
+
+def test_full_batches_are_not_copied():
+  given = np.arange(6)
+  assert group_results.without_padding(given, np.array([2, 2, 2]), None) == (given, None)
+
+
+def test_predictions_may_have_no_examples():
+  predictions, element = group_results.without_padding(np.arange(6), ROWS, None)
+  assert (predictions.tolist(), element) == ([0, 1, 4], None)
