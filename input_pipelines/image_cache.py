@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 import numpy as np
+import psutil
 import tensorflow as tf
 from absl import logging
 
@@ -77,12 +78,14 @@ def clear() -> None:
 
 
 def _check_memory(source, size):
-  needed = source.count * int(np.prod(size))
-  free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+  # TensorFlow copies the array when it makes a tensor of it.
+  needed = 2 * source.count * int(np.prod(size))
+  # Not the pages without content: a system that has read many files has few of them.
+  free = psutil.virtual_memory().available
   if needed > free:
     raise errors.SettingError(
-      f'{source.name}.cache = "memory" needs {needed / 1e9:.1f} GB for {source.count:,} images '
-      f"of {size}, and {free / 1e9:.1f} GB are free: "
+      f'{source.name}.cache = "memory" needs {needed / 1e9:.1f} GB while it decodes '
+      f"{source.count:,} images of {size}, and {free / 1e9:.1f} GB are free: "
       "set it to a folder, or to None to decode in every epoch."
     )
 

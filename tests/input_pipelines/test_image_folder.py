@@ -1,6 +1,7 @@
 """A folder with a sub-folder for each class."""
 
 import logging
+import types
 
 import numpy as np
 import pytest
@@ -161,11 +162,14 @@ def test_memory_is_filled_once(folder, monkeypatch):
 
 
 def test_too_little_memory(folder, monkeypatch):
-  monkeypatch.setattr(image_cache.os, "sysconf", lambda name: 10)
+  read(folder)
+  image_cache.clear()
+  free = types.SimpleNamespace(available=2 * 8 * (8 * 8 * 3) - 1)
+  monkeypatch.setattr(image_cache.psutil, "virtual_memory", lambda: free)
   with pytest.raises(
     errors.SettingError,
     match=r'image_folder.input_fn.cache = "memory" needs .* '
-    r"for 8 images",
+    r"decodes 8 images",
   ):
     read(folder)
 

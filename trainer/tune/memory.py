@@ -9,6 +9,8 @@ import pathlib
 import threading
 import time
 
+import psutil
+
 from trainer.cli import processes
 
 # The exit code of a process that has taken more than its limit. No signal and no shell has this
@@ -20,19 +22,15 @@ _SHARE = 0.8
 _LOOK_SECONDS = 0.02
 
 
-def limit_bytes(
-  meminfo: str = "/proc/meminfo", cgroup: str = "/sys/fs/cgroup", share: float = _SHARE
-) -> int | None:
-  """Returns how many bytes a process may take; None where the system does not tell.
+def limit_bytes(cgroup: str = "/sys/fs/cgroup") -> int:
+  """Returns how many bytes a process may take: a share of the free memory.
 
   Args:
-    meminfo: Linux's file about the memory of the machine.
     cgroup: the folder of the process's control group, the limit of a container.
-    share: of the free memory.
   """
-  free = [_available(pathlib.Path(meminfo)), _left(pathlib.Path(cgroup))]
-  known = [count for count in free if count is not None]
-  return int(share * min(known)) if known else None
+  free = psutil.virtual_memory().available
+  left = _left(pathlib.Path(cgroup))
+  return int(_SHARE * (free if left is None else min(free, left)))
 
 
 def end_beyond(limit: int) -> None:
@@ -46,17 +44,12 @@ def end_beyond(limit: int) -> None:
   threading.Thread(target=watch, daemon=True).start()
 
 
-def _available(meminfo):
-  for line in meminfo.read_text().splitlines() if meminfo.exists() else ():
-    name, _, value = line.partition(":")
-    if name == "MemAvailable":
-      return int(value.split()[0]) * 1024
-  return None
-
-
 def _left(cgroup):
   """Returns how much a control group of version 2 may still take; None without a limit."""
-  limit, used = cgroup / "memory.max", cgroup / "memory.current"
+  limit, used, parts = (cgroup / f"memory.{name}" for name in ("max", "current", "stat"))
   if not limit.exists() or not used.exists() or (text := limit.read_text().strip()) == "max":
     return None
-  return int(text) - int(used.read_text())
+  # `used` counts the files that the system keeps in memory, too. As Kubernetes's "working set",
+  # this leaves out the inactive ones, which the system gives up to a process.
+  stat = dict(line.split() for line in parts.read_text().splitlines()) if parts.exists() else {}
+  return int(text) - int(used.read_text()) + int(stat.get("inactive_file", 0))

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -75,17 +76,22 @@ def test_a_process_ends_that_takes_more_than_its_limit():
   assert done.returncode == memory.EXIT_CODE
 
 
-def test_limit_is_a_share_of_machine_or_container_memory(tmp_path):
-  meminfo, cgroup = tmp_path / "meminfo", tmp_path / "cgroup"
-  cgroup.mkdir()
-  assert memory.limit_bytes(str(meminfo), str(cgroup)) is None
-  meminfo.write_text("MemTotal: 900 kB\nMemAvailable:   500 kB\n")
-  assert memory.limit_bytes(str(meminfo), str(cgroup), share=0.5) == 250 * 1024
-  (cgroup / "memory.max").write_text("max\n")
-  (cgroup / "memory.current").write_text("1000\n")
-  assert memory.limit_bytes(str(meminfo), str(cgroup), share=0.5) == 250 * 1024
-  (cgroup / "memory.max").write_text("5000\n")
-  assert memory.limit_bytes(str(meminfo), str(cgroup), share=0.5) == 2000
+@pytest.mark.parametrize(
+  ("files", "limit"),
+  [
+    ({}, 4000),
+    ({"max": "max\n", "current": "1000\n"}, 4000),
+    ({"max": "3500\n", "current": "1000\n"}, 2000),
+    ({"max": "3500\n", "current": "3000\n", "stat": "anon 1\ninactive_file 2000\n"}, 2000),
+    ({"max": "99999\n", "current": "1000\n"}, 4000),
+  ],
+)
+def test_limit_is_a_share_of_machine_or_container_memory(files, limit, tmp_path, monkeypatch):
+  free = types.SimpleNamespace(available=5000)
+  monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: free)
+  for name, text in files.items():
+    (tmp_path / f"memory.{name}").write_text(text)
+  assert memory.limit_bytes(str(tmp_path)) == limit
 
 
 REQUEST = {
