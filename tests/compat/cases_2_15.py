@@ -138,6 +138,25 @@ def regularized(ns):
   return ns.tf.losses.get_regularization_loss()
 
 
+def scoped(ns):
+  """Contrib's layers in a scope that regularizes and has a custom_getter; their collections."""
+  tf, contrib = ns.tf, ns.contrib
+  given = dict(weights_initializer=ramp(tf), weights_regularizer=contrib.l2_regularizer(0.5))
+
+  def halved(getter, name, *args, **kwargs):
+    found = getter(name, *args, **kwargs)
+    return 0.5 * found if name.endswith("weights") else found
+
+  with tf.variable_scope("scope", regularizer=contrib.l1_regularizer(0.3), custom_getter=halved):
+    made = [
+      contrib.fully_connected(rows(ns), 3, **given, variables_collections={"weights": ["some"]}),
+      contrib.conv2d(images(ns), 2, [3, 3], **given, variables_collections=["some"]),
+    ]
+  some, models = tf.get_collection("some"), tf.get_collection(tf.GraphKeys.MODEL_VARIABLES)
+  of_regularizers = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+  return tf.stack([tf.reduce_sum(each) for each in (*made, *some, *models, *of_regularizers)])
+
+
 def arg_scope(ns):
   contrib = ns.contrib
   with ns.arg_scope([contrib.conv2d], stride=2, activation_fn=ns.tf.nn.relu):
@@ -278,6 +297,7 @@ CASES = {
   "contrib.maxout of rows": lambda ns: ns.contrib.maxout(words(ns), 5, axis=1),
   "contrib.flatten": lambda ns: ns.contrib.flatten(images(ns)),
   "regularized": regularized,
+  "contrib's layers in a scope": scoped,
   "BasicRNNCell": recurrent(lambda rnn: rnn.BasicRNNCell(3)),
   "BasicLSTMCell": recurrent(lambda rnn: rnn.BasicLSTMCell(3)),
   "LSTMCell": recurrent(lambda rnn: rnn.LSTMCell(3, use_peepholes=True, num_proj=2)),

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from trainer.tracing import graph_collections
 v1 = tf.compat.v1
 
 ZEROS = v1.zeros_initializer()
+NAMES = {"kernel": "weights", "bias": "biases"}
 
 
 def model_variable(name: str, shape: Sequence[int], **kwargs: Any) -> tf.Variable:
@@ -115,6 +117,40 @@ class Options:
       trainable=self.trainable,
     )
 
+  def of_tf_layers(
+    self,
+    cls: type,
+    default_scope: str,
+    inputs: Any,
+    kernel: str = "kernel",
+    names: Mapping[str, str] = NAMES,
+    **settings: Any,
+  ) -> tf.Tensor:
+    """Calls a layer of tf.layers whose variables have names of contrib; see `finished`.
+
+    Args:
+      kernel: the kernel's name in the layer's arguments.
+      names: a variable's name in tf.layers → in contrib.
+      settings: the layer's other arguments.
+    """
+    getter = functools.partial(_renamed, names)
+    with self.variable_scope(default_scope, inputs, custom_getter=getter) as found:
+      given = {
+        "use_bias": self.has_bias,
+        "bias_initializer": self.biases_initializer,
+        "bias_regularizer": self.biases_regularizer,
+        f"{kernel}_initializer": self.weights_initializer or xavier_initializer(),
+        f"{kernel}_regularizer": self.weights_regularizer,
+      }
+      layer = cls(trainable=self.trainable, _scope=found, _reuse=self.reuse, **given, **settings)
+      outputs = layer(inputs)
+      for attribute, name in names.items():
+        key = "biases" if name == "biases" else "weights"
+        for collection in collections_of(self.variables_collections, key):
+          if (weight := getattr(layer, attribute)) is not None:
+            collect_once(weight, collection)
+      return self.finished(outputs, found)
+
   def with_bias(self, outputs: tf.Tensor, found: Any) -> tf.Tensor:
     """Makes the layer's bias, if it has one, in the open scope and adds it; see `finished`."""
     if self.has_bias:
@@ -135,6 +171,17 @@ class Options:
     if self.normalizer_fn is not None:
       outputs = self.normalizer_fn(outputs, **(self.normalizer_params or {}))
     return activated(outputs, self.activation_fn, self.outputs_collections, found)
+
+
+def _renamed(
+  names: Mapping[str, str], getter: Callable, name: str, *args: Any, **kwargs: Any
+) -> Any:
+  """Gets a layer's variable under its name in contrib."""
+  scope, slash, last = name.rpartition("/")
+  # A custom_getter around this one may return a tensor: the collection has the variable.
+  asked_for = kwargs.pop("collections", None) or [v1.GraphKeys.GLOBAL_VARIABLES]
+  kwargs["collections"] = [*asked_for, v1.GraphKeys.MODEL_VARIABLES]
+  return getter(f"{scope}{slash}{names.get(last, last)}", *args, **kwargs)
 
 
 def activated(

@@ -1,25 +1,25 @@
 """Convolutions."""
 
 import dataclasses
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.compat.layers import convolutional, separable
+from trainer.compat.layers.contrib import common
 from trainer.compat.layers.contrib.arg_scopes import add_arg_scope
-from trainer.compat.layers.contrib.common import Options, collect_once, scoped
+from trainer.compat.layers.contrib.common import Options, scoped
 from trainer.compat.layers.contrib.regularizers import xavier_initializer
-
-v1 = tf.compat.v1
-
 
 _OPTIONS = [field.name for field in dataclasses.fields(Options)]
 
 
 def _convolution(
-  cls: type, default_scope: str, kernel_name: str, names: dict[str, str]
+  cls: type,
+  default_scope: str,
+  kernel_name: str = "kernel",
+  names: Mapping[str, str] = common.NAMES,
 ) -> Callable[..., tf.Tensor]:
   """Makes a function of contrib from a layer of tf.layers, with contrib's names of variables."""
 
@@ -35,53 +35,30 @@ def _convolution(
     **named: Any,
   ) -> tf.Tensor:
     given = Options(*options, **{name: named.pop(name) for name in _OPTIONS if name in named})
-    renaming = functools.partial(_renamed, names)
-    with given.variable_scope(default_scope, inputs, custom_getter=renaming) as found:
-      layer = cls(
-        filters=num_outputs,
-        kernel_size=kernel_size,
-        strides=stride,
-        padding=padding,
-        data_format="channels_first" if (data_format or "").startswith("NC") else "channels_last",
-        use_bias=given.has_bias,
-        bias_initializer=given.biases_initializer,
-        bias_regularizer=given.biases_regularizer,
-        trainable=given.trainable,
-        _scope=found,
-        _reuse=given.reuse,
-        **({} if rate == 1 else dict(dilation_rate=rate)),
-        **{
-          f"{kernel_name}_initializer": given.weights_initializer or xavier_initializer(),
-          f"{kernel_name}_regularizer": given.weights_regularizer,
-        },
-        **named,
-      )
-      return given.finished(layer(inputs), found)
+    return given.of_tf_layers(
+      cls,
+      default_scope,
+      inputs,
+      kernel_name,
+      names,
+      filters=num_outputs,
+      kernel_size=kernel_size,
+      strides=stride,
+      padding=padding,
+      data_format="channels_first" if (data_format or "").startswith("NC") else "channels_last",
+      **({} if rate == 1 else dict(dilation_rate=rate)),
+      **named,
+    )
 
   return convolve
 
 
-def _renamed(
-  names: dict[str, str], getter: Callable, name: str, *args: Any, **kwargs: Any
-) -> tf.Variable:
-  """Gets a layer's variable under its name in contrib."""
-  scope, _, last = name.rpartition("/")
-  new = names.get(last, last)
-  variable = getter(f"{scope}/{new}" if scope else new, *args, **kwargs)
-  collect_once(variable, v1.GraphKeys.MODEL_VARIABLES)
-  return variable
-
-
-_NAMES = {"kernel": "weights", "bias": "biases"}
-
-
-conv1d = scoped("conv1d", _convolution(convolutional.Conv1D, "Conv", "kernel", _NAMES))
-conv2d = scoped("conv2d", _convolution(convolutional.Conv2D, "Conv", "kernel", _NAMES))
-conv3d = scoped("conv3d", _convolution(convolutional.Conv3D, "Conv", "kernel", _NAMES))
+conv1d = scoped("conv1d", _convolution(convolutional.Conv1D, "Conv"))
+conv2d = scoped("conv2d", _convolution(convolutional.Conv2D, "Conv"))
+conv3d = scoped("conv3d", _convolution(convolutional.Conv3D, "Conv"))
 convolution = convolution2d = conv2d
 conv2d_transpose = scoped(
-  "conv2d_transpose",
-  _convolution(convolutional.Conv2DTranspose, "Conv2d_transpose", "kernel", _NAMES),
+  "conv2d_transpose", _convolution(convolutional.Conv2DTranspose, "Conv2d_transpose")
 )
 _separable = _convolution(
   separable.SeparableConv2D,
