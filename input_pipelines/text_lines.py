@@ -204,14 +204,16 @@ def _rows(path):
     raise errors.InputError(f"{path}: expected a name that ends in .csv, .tsv or .jsonl.")
   try:
     with tf.io.gfile.GFile(path) as file:
+      # Spreadsheets begin a file with a byte-order mark. It is no part of the first name.
+      lines = (line.removeprefix("\ufeff") for line in file)
       if ending == "jsonl":
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(lines, 1):
           if line.strip():
             yield number, _parsed(line, path, number)
       else:
         csv.field_size_limit(_FIELD_LIMIT)
         quoting = dict(delimiter="\t", quoting=csv.QUOTE_NONE) if ending == "tsv" else {}
-        reader = csv.DictReader(file, **quoting)
+        reader = csv.DictReader(lines, **quoting)
         for row in reader:
           yield reader.line_num, {key: value for key, value in row.items() if key is not None}
   except (tf.errors.OpError, UnicodeDecodeError, csv.Error) as error:
@@ -233,13 +235,14 @@ def _label(value, classes, place):
         f"{', '.join(classes)} (text_lines.input_fn.classes)."
       )
     return classes.index(value)
-  try:
-    return int(value)
-  except (TypeError, ValueError) as error:
+  is_whole = isinstance(value, bool) or (isinstance(value, float) and value.is_integer())
+  whole = str(int(value) if is_whole else value).strip()
+  if not whole.isdecimal():
     raise errors.InputError(
-      f"{place} has the label {value!r}: expected an integer, or set "
+      f"{place} has the label {value!r}: expected an integer of at least 0, or set "
       "text_lines.input_fn.classes to the names."
-    ) from error
+    )
+  return int(whole)
 
 
 def _first_line(error):

@@ -117,6 +117,20 @@ def test_quotes_and_long_fields(tmp_path, vocabulary):
   ].tolist() == [[2, 7, 3, 0]]
 
 
+@pytest.mark.parametrize(
+  ("name", "content"),
+  [
+    ("a.csv", "text,label\ngood, 1\n"),
+    ("a.tsv", "text\tlabel\ngood\t1\n"),
+    ("a.jsonl", '{"text": "good", "label": 1.0}\n'),
+    ("b.jsonl", '{"text": "good", "label": true}\n'),
+  ],
+)
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path, vocabulary, name, content):
+  (tmp_path / name).write_text("\ufeff" + content)
+  assert next(read(str(tmp_path / name), vocabulary).as_numpy_iterator())[1].tolist() == [1]
+
+
 def test_vocabulary_size_covers_every_id(vocabulary):
   assert text_lines.vocabulary_size(vocabulary) == 8
 
@@ -128,8 +142,10 @@ def test_vocabulary_size_covers_every_id(vocabulary):
       "a.csv",
       "text,label\ngood,1\nbad,x\n",
       r"a\.csv, line 3 has the label 'x': expected an "
-      r"integer",
+      r"integer of at least 0",
     ),
+    ("a.csv", "text,label\ngood,-1\n", r"a\.csv, line 2 has the label '-1'"),
+    ("a.jsonl", '{"text": "good", "label": 2.7}\n', r"a\.jsonl, line 1 has the label 2\.7"),
     (
       "a.csv",
       "review,label\ngood,1\n",

@@ -149,13 +149,13 @@ def _from_file_of_lines(path, ending, loaded):
   folder = os.path.dirname(path)
   try:
     with storage.opened(path) as file:
+      # Spreadsheets begin a file with a byte-order mark. It is no part of the first name.
+      lines = (line.removeprefix("\ufeff") for line in file)
       if ending == ".jsonl":
-        yield from _from_lines(file, path, folder, loaded)
+        yield from _from_lines(lines, path, folder, loaded)
         return
       csv.field_size_limit(_FIELD_LIMIT)
       settings = dict(delimiter="\t", quoting=csv.QUOTE_NONE) if ending == ".tsv" else {}
-      # Spreadsheets begin a file with a byte-order mark. It is no part of the first name.
-      lines = (line.removeprefix("\ufeff") for line in file)
       reader = csv.DictReader(lines, **settings)
       for row in reader:
         yield _of_row(f"{path}, line {reader.line_num}", row, folder, loaded)

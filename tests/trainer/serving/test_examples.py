@@ -53,6 +53,11 @@ def test_cells_of_csv_are_numbers_lists_and_texts(tmp_path):
   assert found[2].name == f"{tmp_path}/a.csv, line 5"
 
 
+def test_a_byte_order_mark_of_json_lines(tmp_path):
+  (tmp_path / "a.jsonl").write_text('\ufeff{"x": 1.5, "name": "ant"}\n')
+  assert read(LINE, tmp_path / "a.jsonl")[0][0].values == {"x": 1.5, "name": "ant"}
+
+
 def test_numbered_columns_are_one_feature(tmp_path):
   (tmp_path / "a.tsv").write_text("x_0\tx_1\tname\n1\t2\tant\n1\tmany\tbee\n")
   good, bad = read(LINE, tmp_path / "a.tsv")[0]
