@@ -173,9 +173,9 @@ def _write_shard(source, path):
           "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image])),
           "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[int(label)])),
         }
-        writer.write(
-          tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
-        )
+        example = tf.train.Example(features=tf.train.Features(feature=features))
+        # Otherwise each process orders the features in its own way, and the checksums differ.
+        writer.write(example.SerializeToString(deterministic=True))
   tf.io.gfile.rename(aside, path, overwrite=True)
   return source.count
 

@@ -37,9 +37,10 @@ def test_shards_and_index(source, tmp_path):
     path = str(tmp_path / "out" / shard["file"])
     assert tf.io.gfile.stat(path).length == shard["bytes"]
     assert shard_index.checksum(path) == shard["sha256"]
-    examples = [
-      tf.train.Example.FromString(record.numpy()) for record in tf.data.TFRecordDataset(path)
-    ]
+    records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
+    examples = [tf.train.Example.FromString(record) for record in records]
+    # Each process writes the same bytes.
+    assert records == [example.SerializeToString(deterministic=True) for example in examples]
     labels.append([example.features.feature["label"].int64_list.value[0] for example in examples])
   assert sum(tiny_data.joined(labels)) == 5
   assert tiny_data.joined(labels) != sorted(tiny_data.joined(labels))  # the classes are mixed

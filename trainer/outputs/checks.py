@@ -128,7 +128,8 @@ def serialise(example: Mapping[str, np.ndarray]) -> bytes:
       features[name] = tf.train.Feature(float_list=tf.train.FloatList(value=values))
     else:
       features[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=map(int, values)))
-  return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+  made = tf.train.Example(features=tf.train.Features(feature=features))
+  return made.SerializeToString(deterministic=True)
 
 
 def _images(shape, count):
