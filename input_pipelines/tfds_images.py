@@ -244,12 +244,13 @@ def _near(name):
 
 @gin.configurable
 @trainer.check_settings
-def class_names(name: str, data_dir: str | None = None) -> tuple[str, ...]:
-  """Returns the names of the classes, in the order of the labels.
+def class_names(name: str, data_dir: str | None = None, download: bool = True) -> tuple[str, ...]:
+  """Returns the names of the classes, in the order of the labels; for Args and Raises see `source`.
 
-  In gin: `run.class_names = @tfds_images.class_names()`.
+  In gin: `run.class_names = @tfds_images.class_names()`. gin calls it before the input_fn, and many
+  sets know the names only after their download.
   """
-  builder = prepared_builder(name, data_dir, download=False, gin_name="tfds_images.input_fn")
+  builder = prepared_builder(name, data_dir, download, "tfds_images.input_fn")
   return tuple(builder.info.features[_keys(builder, "tfds_images.input_fn")[1]].names)
 
 

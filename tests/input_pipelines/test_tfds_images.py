@@ -202,6 +202,19 @@ def test_bucket_or_earlier_download_replaces_an_absent_machine(
     cifar10.input_fn(PARAMS, data_dir=str(tmp_path))
 
 
+def test_names_of_classes_download_the_set_that_the_input_needs(tmp_path, connections, monkeypatch):
+  import tensorflow_datasets as tfds
+
+  def download_and_prepare(self):
+    raise ConnectionError("the download has begun")
+
+  monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", download_and_prepare)
+  with pytest.raises(errors.InputError, match="the download has begun"):
+    tfds_images.class_names("stanford_dogs", str(tmp_path))
+  with pytest.raises(errors.InputError, match="download = True"):
+    tfds_images.class_names("stanford_dogs", str(tmp_path), download=False)
+
+
 def test_a_set_of_a_similar_name_is_proposed(tmp_path):
   with pytest.raises(errors.SettingError, match=r"no 'mnits' .* Did you mean mnist or "):
     tfds_images.input_fn(PARAMS, "mnits", data_dir=str(tmp_path))
