@@ -52,8 +52,6 @@ class VariableCheck:
   good_step: int = 0
 
   def __post_init__(self) -> None:
-    self._names: list[str] = []  # of the variables that _sums reads
-    self._sums: Callable | None = None
     self._at_start: dict[str, str] = {}
     self._next_look = 0.0
 
@@ -67,8 +65,7 @@ class VariableCheck:
     Raises:
       NonFiniteError: a weight, or a slot of an optimizer, is already NaN.
     """
-    # Eager: to trace the sums would hold up the first step, for tens of milliseconds.
-    self._at_start = self._kinds(_sums_of_squares)
+    self._at_start = self._kinds()
     ill = {
       name: kind
       for name, kind in self._at_start.items()
@@ -100,7 +97,6 @@ class VariableCheck:
     Raises:
       NonFinite: a variable has a fault.
     """
-    self._trace_sums()  # Before reading the clock: the next look is late after a slow one.
     started = self.clock()
     found = self.faults()
     ended = self.clock()
@@ -113,20 +109,10 @@ class VariableCheck:
     """Returns the kind of each variable's fault, "NaN" or "infinite", by name."""
     return {
       name: kind
-      for name, kind in self._kinds(self._trace_sums()).items()
+      for name, kind in self._kinds().items()
       if (kind == "NaN" and self._at_start.get(name) != "NaN")
       or (kind == "infinite" and name not in self._at_start)
     }
-
-  def _trace_sums(self):
-    """Returns a trace of `_sums_of_squares` of the variables, made when there are new ones."""
-    variables = self._numbers()
-    if self._names != list(variables):
-      self._names = list(variables)
-      sums = tf.function(lambda: _sums_of_squares(list(variables.values())), autograph=False)
-      # A tf.function would look up its trace each time, which takes as long as the sums.
-      self._sums = sums.get_concrete_function()
-    return lambda variables: self._sums()
 
   def _numbers(self):
     """Returns the variables with a dtype that has NaN, by name."""
@@ -136,7 +122,7 @@ class VariableCheck:
       if variable.dtype.is_floating or variable.dtype.is_complex
     }
 
-  def _kinds(self, sums_of):
+  def _kinds(self):
     """Returns "NaN" or "infinite" for each such variable, by name.
 
     Statistics are never "infinite".
@@ -146,7 +132,8 @@ class VariableCheck:
     if not variables:
       return {}
     kinds = {}
-    sums = sums_of(list(variables.values())).numpy()
+    # Eager: a trace would hold up the first step and checkpoint, for tens of milliseconds.
+    sums = _sums_of_squares(list(variables.values())).numpy()
     for (name, variable), total in zip(variables.items(), sums, strict=True):
       if np.isnan(total):  # a sum of squares is NaN only if one of its terms is
         kinds[name] = "NaN"

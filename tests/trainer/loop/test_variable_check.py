@@ -48,12 +48,12 @@ def statistic(value):
   return tf.Variable(value, trainable=False, synchronization=on_read)
 
 
-def test_nothing_is_traced_before_the_first_step(monkeypatch):
+def test_nothing_is_traced(monkeypatch):
   check, _ = check_of(w=tf.Variable([1.0]))
   with monkeypatch.context() as patched:
     patched.setattr(tf, "function", None)
     check.begin(0, None)
-  assert check.faults() == {}
+    assert check.faults() == {}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "complex64"])
