@@ -7,6 +7,7 @@ import itertools
 import os
 import shutil
 import signal
+import sys
 import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -109,6 +110,15 @@ def pytest_collection_modifyitems(items):
     ):
       item.add_marker(pytest.mark.long)
   durations.mark_quick(items)
+  if "hypothesis" in sys.modules:
+    _draw_no_constants_of_the_code()
+
+
+def _draw_no_constants_of_the_code():
+  """Has hypothesis parse no module: this takes 2 s, and its examples would change with the code."""
+  from hypothesis.internal.conjecture import providers
+
+  providers._get_local_constants = providers.Constants
 
 
 _DEVICES = "OCTET_TEST_DEVICES"

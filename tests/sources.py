@@ -1,11 +1,11 @@
 """The source files of the repository, each parsed once, for the rules that hold for all of them."""
 
 import ast
-import functools
 import pathlib
 from collections.abc import Callable, Iterable
 
 import trainer
+from docs.tools import syntax
 
 ROOT = pathlib.Path(trainer.__file__).resolve().parents[1]
 
@@ -19,10 +19,9 @@ def files(*folders: str) -> list[str]:
   ]
 
 
-@functools.cache
 def tree(path: str) -> ast.Module:
   """Returns what a file of the repository says; a rule must leave it as it is."""
-  return ast.parse((ROOT / path).read_text())
+  return syntax.tree((ROOT / path).read_text())
 
 
 def breaches(paths: Iterable[str], rule: Callable[[str], Iterable]) -> dict[str, list]:

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from docs.tools import syntax
 from tests import declared
 
 # Which extra brings what a folder or file imports beyond the rest; any of those of TensorFlow will
@@ -43,7 +44,7 @@ CAPPED = ("tensorflow-cpu", "tensorflow", "keras", "gin-config", "tensorboard")
 
 def imported(path):
   """The top-level modules that a file imports, anywhere in it."""
-  for node in ast.walk(ast.parse(path.read_text())):
+  for node in ast.walk(syntax.tree(path.read_text())):
     if isinstance(node, ast.Import):
       yield from (alias.name.partition(".")[0] for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and not node.level:

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 
-from docs.tools import draw
+from docs.tools import draw, syntax
 
 PAGE = draw.ROOT / "docs" / "architecture.md"
 TRAINER = draw.ROOT / "trainer"
@@ -55,7 +55,7 @@ def imports_of_modules(folder: pathlib.Path) -> dict[str, set[str]]:
     if path.name != "__init__.py"
   }
   return {
-    name: (set(draw.imported(path.read_text())) & set(paths)) - {name}
+    name: (set(syntax.imported(path.read_text())) & set(paths)) - {name}
     for name, path in paths.items()
   }
 
@@ -85,7 +85,7 @@ def long_functions(paths: Iterable[pathlib.Path]) -> list[str]:
   """Returns the functions longer than a screen, as "path: name, lines"."""
   found = []
   for path in sorted(paths):
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(syntax.tree(path.read_text())):
       if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         lines = _lines(node) - (_lines(node.body[0]) if ast.get_docstring(node) else 0)
         if lines > MOST_LINES_OF_A_FUNCTION:

@@ -5,12 +5,11 @@
 The imports of trainer/ determine rooms.svg; a test fails if it is out of date.
 """
 
-import ast
 import itertools
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from docs.tools import layers, svg
+from docs.tools import layers, svg, syntax
 
 ROOT = pathlib.Path(__file__).parents[2]
 DRAWINGS = ROOT / "docs" / "drawings"
@@ -24,19 +23,9 @@ def imports_of_rooms(folder: pathlib.Path) -> dict[str, set[str]]:
   for path in sorted(folder.rglob("*.py")):
     room = path.relative_to(folder).parts[0].removesuffix(".py")
     if room != "__init__":
-      names = [name for name in imported(path.read_text()) if name.startswith("trainer.")]
+      names = [name for name in syntax.imported(path.read_text()) if name.startswith("trainer.")]
       rooms.setdefault(room, set()).update(name.split(".")[1] for name in names)
   return {room: (found & set(rooms)) - {room} for room, found in rooms.items()}
-
-
-def imported(source: str) -> Iterable[str]:
-  """Yields the names that a file imports, with their modules: "trainer.io.files", "os"."""
-  for node in ast.walk(ast.parse(source)):
-    if isinstance(node, ast.Import):
-      yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-      yield str(node.module)
-      yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def levels(graph: Graph) -> dict[str, int]:

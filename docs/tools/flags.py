@@ -8,7 +8,7 @@ The gate compares the page with the code, see tests/docs/test_flags.py.
 import ast
 from collections.abc import Iterator
 
-from docs.tools import draw
+from docs.tools import draw, syntax
 from trainer.preflight import topology
 
 PAGE = draw.ROOT / "docs" / "reference" / "flags.md"
@@ -52,7 +52,7 @@ def page() -> str:
     "",
   ]
   for command, path in COMMANDS.items():
-    tree = ast.parse((draw.ROOT / path).read_text())
+    tree = syntax.tree((draw.ROOT / path).read_text())
     first = (ast.get_docstring(tree) or "").partition("\n\n")[0].replace("\n", " ")
     rows = [row for each in [tree, *_shared(tree)] for row in _rows(each)]
     lines += [f"## python -m {command}", "", first, ""]
@@ -68,9 +68,9 @@ def _shared(tree: ast.Module) -> Iterator[ast.AST]:
     called = ast.unparse(node.func)
     if called == "flags.adopt_module_key_flags":
       (path,) = (draw.ROOT / "trainer").rglob(f"{ast.unparse(node.args[0])}.py")
-      yield ast.parse(path.read_text())
+      yield syntax.tree(path.read_text())
     elif called.startswith("run_flags."):
-      functions = ast.parse((draw.ROOT / "trainer/cli/run_flags.py").read_text()).body
+      functions = syntax.tree((draw.ROOT / "trainer/cli/run_flags.py").read_text()).body
       name = called.removeprefix("run_flags.")
       yield next(each for each in functions if getattr(each, "name", "") == name)
 

@@ -10,7 +10,7 @@ import types
 import pytest
 
 import trainer
-from docs.tools import architecture, draw
+from docs.tools import architecture, syntax
 from trainer.compat import v1, v2
 from trainer.compat.names import absent, modules
 
@@ -89,7 +89,7 @@ def test_rooms_import_from_rooms_below_them():
     f"{path}: {module}"
     for room in order
     for path in (compat / room).rglob("*.py")
-    for module in draw.imported(path.read_text())
+    for module in syntax.imported(path.read_text())
     if module.startswith("trainer.compat.")
     and order.index(module.split(".")[2]) > order.index(room)
   ]

@@ -7,18 +7,22 @@ import pytest
 from docs.tools import architecture, draw
 
 PAGE = architecture.PAGE.read_text()
-GRAPH = draw.imports_of_rooms(architecture.TRAINER)
 WALKS = architecture.walks(PAGE)
 
 
-def test_the_table_has_every_room_once():
+@pytest.fixture(scope="module")
+def graph():
+  return draw.imports_of_rooms(architecture.TRAINER)
+
+
+def test_the_table_has_every_room_once(graph):
   rooms = architecture.rooms(PAGE)
   assert len(rooms) == len(set(rooms))
-  assert set(rooms) == set(GRAPH)
+  assert set(rooms) == set(graph)
 
 
-def test_no_room_imports_from_a_room_above():
-  assert architecture.arrows_back(architecture.rooms(PAGE), GRAPH) == []
+def test_no_room_imports_from_a_room_above(graph):
+  assert architecture.arrows_back(architecture.rooms(PAGE), graph) == []
 
 
 def test_no_modules_import_each_other_in_a_circle():

@@ -10,6 +10,7 @@ import re
 import pytest
 
 import trainer
+from docs.tools import syntax
 
 TRAINER = pathlib.Path(trainer.__file__).parent
 PAGE = TRAINER.parent / "docs" / "replaced_functions.md"
@@ -18,7 +19,7 @@ LIBRARIES = ("keras", "tensorboard", "tf", "v1")
 
 def replaced(source):
   """What a file replaces, as written in its calls of `replaces` and `setattr`."""
-  for node in ast.walk(ast.parse(source)):
+  for node in ast.walk(syntax.tree(source)):
     if not isinstance(node, ast.Call):
       continue
     name = ast.unparse(node.func)
@@ -33,7 +34,7 @@ def of_library(node):
 
 def assigned(source):
   """Attributes of the libraries that a file assigns."""
-  for node in ast.walk(ast.parse(source)):
+  for node in ast.walk(syntax.tree(source)):
     for target in getattr(node, "targets", [getattr(node, "target", None)]):
       if isinstance(target, ast.Attribute) and of_library(target):
         yield f"{node.lineno}: {ast.unparse(target)}"

@@ -69,7 +69,10 @@ def test_ctrl_c_is_for_the_process_that_exports(tmp_path):
 
 
 def test_a_process_that_dies_is_said_and_replaced(tmp_path, monkeypatch):
-  # The process that other tests use has imported TensorFlow, and goes on.
+  # The process that other tests use has imported TensorFlow, and goes on. These two need not.
+  program = tmp_path / "program.py"
+  program.write_text("import sys; sys.stdin.read()")
+  monkeypatch.setattr(verification.check_saved_model, "__file__", str(program))
   monkeypatch.setattr(verification, "_worker", None)
   verification.prepare()
   worker = verification._worker
