@@ -83,6 +83,24 @@ def test_an_unknown_dimension_is_none_or_a_dimension(tmp_path):
 
 
 @pytest.mark.usefixtures("_v2_behavior_afterwards")
+def test_a_program_without_eager_execution_sees_none():
+  """BLEURT makes placeholders for its export only then."""
+  for switch, eager in (
+    (tf.enable_eager_execution, True),
+    (tf.disable_v2_tensorshape, True),
+    (tf.disable_eager_execution, False),
+    (tf.enable_v2_behavior, True),
+    (tf.disable_v2_behavior, False),
+  ):
+    switch()
+    assert tf.executing_eagerly() is eager
+    assert tensorflow.executing_eagerly()
+  tf.enable_eager_execution()
+  with tensorflow.Graph().as_default():
+    assert not tf.executing_eagerly()
+
+
+@pytest.mark.usefixtures("_v2_behavior_afterwards")
 def test_sizes_have_values_in_an_input_fn_unknown_ones_too():
   seen = []
 

@@ -6,15 +6,48 @@ that a program disables for graph mode is off there already.
 
 from typing import Any
 
+import tensorflow as tf
+
 from trainer.compat.graph_mode import habits
+
+_is_eager = True  # what the program chose
+
+
+def executing_eagerly() -> bool:
+  """As in TensorFlow, where False also stands for a program that has disabled eager execution."""
+  return _is_eager and tf.executing_eagerly()
+
+
+def disable_eager_execution() -> None:
+  """Makes `executing_eagerly` False. A model_fn and its input are graphs already."""
+  global _is_eager
+  _is_eager = False
+
+
+def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
+  """Makes `executing_eagerly` True outside of graphs."""
+  global _is_eager
+  _is_eager = True
 
 
 def disable_v2_behavior() -> None:
-  """Makes unknown dimensions tf.Dimension. A model_fn has TensorFlow 1's other behavior already."""
+  """Makes unknown dimensions tf.Dimension, and `executing_eagerly` False."""
   habits.keep_dimensions(True)
+  disable_eager_execution()
 
 
 def enable_v2_behavior() -> None:
+  """Makes unknown dimensions of shapes None, and `executing_eagerly` True outside of graphs."""
+  habits.keep_dimensions(False)
+  enable_eager_execution()
+
+
+def disable_v2_tensorshape() -> None:
+  """Makes unknown dimensions tf.Dimension."""
+  habits.keep_dimensions(True)
+
+
+def enable_v2_tensorshape() -> None:
   """Makes unknown dimensions of shapes None."""
   habits.keep_dimensions(False)
 
@@ -23,9 +56,6 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
   """Does nothing: the behavior holds already."""
 
 
-disable_v2_tensorshape, enable_v2_tensorshape = disable_v2_behavior, enable_v2_behavior
-# A model_fn and its input are graphs. Outside of both, execution is eager.
-disable_eager_execution = enable_eager_execution = _nothing
 # Variables are resource variables.
 disable_resource_variables = enable_resource_variables = _nothing
 # Control flow is TensorFlow 2's.
@@ -36,6 +66,4 @@ disable_tensor_equality = enable_tensor_equality = _nothing
 
 def set_random_seed(seed: int) -> None:
   """Seeds eager operations outside of a model_fn; a run's seed is RunConfig.tf_random_seed."""
-  import tensorflow as tf
-
   tf.random.set_seed(seed)

@@ -75,7 +75,7 @@ MODULES = {
         disable_resource_variables disable_tensor_equality disable_v2_behavior
         disable_v2_tensorshape enable_control_flow_v2 enable_eager_execution
         enable_resource_variables enable_tensor_equality enable_v2_behavior enable_v2_tensorshape
-        set_random_seed""",
+        executing_eagerly set_random_seed""",
       ".graph_mode.differentiation": "gradients",
       ".graph_mode.eager_sessions": "InteractiveSession Session",
       ".graph_mode.host_calls": "variables_initializer",
