@@ -43,6 +43,24 @@ def test_batch_sizes_are_those_of_the_input_fns(tmp_path):
   assert len(list(estimator.predict(batches(7, epochs=1)))) == programs.EXAMPLES
 
 
+def test_batches_may_be_larger_than_the_first(tmp_path):
+  """As after group_by_window and a shuffle."""
+
+  def growing():
+    x, y = programs.arrays()
+    dataset = tf.data.Dataset.from_tensor_slices(({"x": x}, y))
+    parts = dataset.take(5).batch(5).concatenate(dataset.skip(5).batch(20))
+    return parts.filter(lambda *batch: True)  # an unknown number of batches
+
+  estimator = programs.estimator(tmp_path)
+  estimator.train(growing)
+  assert estimator.latest_step() == 4
+  result, other = (estimator.evaluate(one) for one in (growing, batches(48, epochs=1)))
+  assert result["loss"] == pytest.approx(other["loss"], rel=1e-5)
+  found, wanted = ([*estimator.predict(one)] for one in (growing, batches(48, epochs=1)))
+  assert found == wanted
+
+
 def test_a_last_batch_that_is_smaller_is_a_step(tmp_path):
   estimator = programs.estimator(tmp_path)
   estimator.train(batches(32, epochs=1))

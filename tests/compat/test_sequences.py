@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import trainer.compat.v1 as tf
+from trainer.compat.estimator import input_fns
 from trainer.compat.v1 import contrib
 from trainer.compat.v1 import estimator as tf_estimator
 
@@ -148,6 +149,17 @@ def test_tables_and_unknown_ranks_of_an_input_fn(tmp_path):
   assert made.get_variable_value("counts").tolist() == [-2, -2, -1, -1]
   made.train(input_fn, steps=4)
   assert made.get_variable_value("counts").tolist() == [-4, -4, -3, -3]
+
+
+def test_a_grouped_dataset_makes_iterators_in_an_input_fn():
+  def input_fn():
+    rows = contrib.data.Dataset.range(6).group_by_window(
+      key_func=lambda x: x % 2, reduce_func=lambda key, data: data.batch(3), window_size=3
+    )
+    return {"x": rows.take_while(lambda x: x[0] < 9).make_one_shot_iterator().get_next()}
+
+  found = [one["x"].tolist() for one in input_fns.call(input_fn).as_numpy_iterator()]
+  assert found == [[0, 2, 4], [1, 3, 5]]
 
 
 def test_tables_of_numbers_and_what_they_do_not_have():

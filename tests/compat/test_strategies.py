@@ -76,6 +76,27 @@ def test_each_core_takes_a_batch_of_the_input_fn(tmp_path, monkeypatch, make):
   assert seen == seen_by_two == 64
 
 
+def test_a_model_fn_has_a_strategy_only_where_the_config_gives_one(tmp_path):
+  """In 2.15, an evaluation without eval_distribute had none, and programs ask for their metrics."""
+  told = set()
+
+  def model_fn(features, labels, mode):
+    told.add((mode, distribute.has_distribution_strategy(), tf.distribute.has_strategy()))
+    return programs.model_fn(features, labels, mode)
+
+  def input_fn():
+    x, y = programs.arrays()
+    return tf.data.Dataset.from_tensor_slices(({"x": x}, y)).batch(16)
+
+  strategy = distribute.OneDeviceStrategy("device:CPU:0")
+  config = tf_estimator.RunConfig(train_distribute=strategy, save_checkpoints_secs=3600)
+  made = tf_estimator.Estimator(model_fn, tmp_path, config)
+  made.train(input_fn, steps=1)
+  made.evaluate(input_fn)
+  assert told == {("train", True, True), ("eval", False, False)}
+  assert not tf.distribute.has_strategy()
+
+
 @pytest.mark.parametrize(
   "task, is_chief", [("chief", True), ("worker", False), ("evaluator", False)]
 )

@@ -386,3 +386,4 @@ def test_features_may_have_several_rows_for_each_example(tmp_path, device, is_tp
 def test_only_a_run_config_of_tpus_has_a_tpu_config():
   assert not hasattr(tf.estimator.RunConfig(), "tpu_config")
   assert tf.estimator.tpu.RunConfig().tpu_config.iterations_per_loop == 2
+  assert tf.estimator.tpu.TPUConfig(iterations_per_loop="1000").iterations_per_loop == 1000

@@ -115,6 +115,22 @@ def _initializable(original, self, shared_name=None):
   return make_initializable_iterator(self)
 
 
+# They return TensorFlow 2's Dataset, which makes no iterator.
+_METHODS_OF_2 = (
+  *("bucket_by_sequence_length", "enumerate", "group_by_window", "ignore_errors", "ragged_batch"),
+  *("rebatch", "rejection_resample", "scan", "snapshot", "sparse_batch", "take_while", "unique"),
+)
+
+
+def _as_v1(original, self, *args, **kwargs):
+  # DatasetV1.apply alone turns its function's result into TensorFlow 1's Dataset.
+  return self.apply(lambda dataset: original(dataset, *args, **kwargs))
+
+
+for _method in _METHODS_OF_2:
+  patches.replaces(v1.data.Dataset, _method, inside=_handout)(_as_v1)
+
+
 def _placeholder(like: Any) -> Any:
   if isinstance(like, tf.SparseTensorSpec):
     return v1.sparse_placeholder(like.dtype, like.shape.as_list())

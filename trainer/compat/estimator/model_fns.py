@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors, spec
-from trainer.compat.estimator import batch_axes, export, program_state
+from trainer.compat.estimator import batch_axes, export, program_state, strategies
 from trainer.compat.estimator.specs import EstimatorSpec, TPUEstimatorSpec
 from trainer.compat.graph_mode import (
   fetches,
@@ -80,6 +80,7 @@ def adapt(
     )
     with (
       habits.enable(),
+      strategies.in_mode(config, mode),
       keras_names.model_fn_scope(),
       metric_pairs.defer_metrics(mode != ModeKeys.TRAIN),
       summary.model_fn_tags(),

@@ -140,8 +140,25 @@ class Reading:
   def _for_cores(self, dataset: tf.data.Dataset, per_core: int) -> tf.data.Dataset:
     """Returns an evaluation dataset, in batches for one core."""
     if self.octet.device.local_replicas == 1:
-      return dataset
+      return _split(dataset, per_core)
     return sparse_inputs.rebatched(dataset, per_core, drop_remainder=False)
+
+
+def _split(dataset: tf.data.Dataset, size: int) -> tf.data.Dataset:
+  """Returns a dataset with each larger batch in parts: an unknown size is the first batch's.
+
+  Datasets with a known number of batches, by far the most, have one size and a smaller last batch.
+  """
+  like = dataset.element_spec
+  is_known = dataset.cardinality() != tf.data.UNKNOWN_CARDINALITY
+  if is_known or tf.nest.flatten(like)[0].shape[0] is not None:
+    return dataset
+
+  def parts(*batch: Any) -> tf.data.Dataset:
+    whole = batch if isinstance(like, tuple) else batch[0]
+    return tf.data.Dataset.from_tensors(whole).rebatch(size)
+
+  return dataset.flat_map(parts)
 
 
 class _Reader:

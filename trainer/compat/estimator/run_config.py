@@ -76,6 +76,8 @@ class TPUConfig:
       by_host = self.per_host_input_for_training
       self.per_host_input_for_training = kinds.PER_HOST_V1 if by_host else kinds.PER_SHARD_V1
     self._check_parts()
+    if str(self.iterations_per_loop).isdigit():  # the text of a flag
+      self.iterations_per_loop = int(str(self.iterations_per_loop))
     trainer.TPUConfig(iterations_per_loop=self.iterations_per_loop)  # checks the value
 
   def _check_parts(self) -> None:

@@ -5,6 +5,8 @@ connects no device, because TensorFlow makes virtual cores only before it connec
 uses the strategy in its own loop, by `scope` or `run`, this makes TensorFlow's strategy then.
 """
 
+import contextlib
+import contextvars
 import dataclasses
 import os
 from collections.abc import Sequence
@@ -15,6 +17,8 @@ import tensorflow as tf
 from trainer.compat.estimator.virtual_cores import DEVICE_VARIABLE
 from trainer.compat.graph_mode import notes
 from trainer.devices import device as device_lib
+from trainer.internals import patches
+from trainer.spec import ModeKeys
 
 
 class MirroredStrategy:
@@ -135,6 +139,24 @@ class DistributeConfig:
   train_distribute: Any = None
   eval_distribute: Any = None
   remote_cluster: Any = None
+
+
+# Whether the RunConfig gives a strategy to the running model_fn's mode; None outside of a model_fn.
+_is_given: contextvars.ContextVar[bool | None] = contextvars.ContextVar(
+  "compat_strategy_is_given", default=None
+)
+
+
+def in_mode(config: Any, mode: str) -> contextlib.AbstractContextManager[None]:
+  """While a model_fn runs: `has_strategy` answers by the RunConfig, as in 2.15's Estimators."""
+  strategies = {ModeKeys.TRAIN: config.train_distribute, ModeKeys.EVAL: config.eval_distribute}
+  return patches.set_context(_is_given, strategies.get(mode) is not None)
+
+
+def has_strategy() -> bool:
+  """Returns whether a strategy runs this code. Octet's own strategies do not count."""
+  given = _is_given.get()
+  return tf.distribute.has_strategy() if given is None else given
 
 
 def device_of(strategy: Any) -> str:
