@@ -64,7 +64,7 @@ def test_imports_change_and_nothing_else():
 def test_imports_that_stay():
   for text in (
     "import tensorflow_datasets as tfds\n",
-    "from tensorflow.keras import layers\n",
+    "from keras import layers\n",
     "from tensorflow.python.ops import math_ops\n",
     "from tensorflow.compiler.tf2xla.python import xla\n",
     "import numpy as np\n",
@@ -364,15 +364,24 @@ def test_an_import_that_says_its_names_needs_no_evidence(tmp_path):
   assert "import trainer.compat.v2 as tf2\n" in new
 
 
-def test_keras_names_that_keras_3_lost_come_from_compat_v2():
-  text = "from tensorflow import keras\nfrom tensorflow.keras.layers import DenseFeatures\n"
-  assert changed(text) == text
-  assert changed(text, "v2") == (
-    "from trainer.compat.v2 import keras\n"
-    "from trainer.compat.v2.keras.layers import DenseFeatures\n"
+@pytest.mark.parametrize("api", ["v1", "v2"])
+def test_keras_comes_from_the_program_s_package(api):
+  text = """
+    from tensorflow import keras
+    from tensorflow.keras.layers import DenseFeatures
+    import tensorflow.keras.backend as K
+    from tensorflow.keras.optimizers import legacy
+    from tensorflow.keras.applications import resnet
+  """
+  assert changed(textwrap.dedent(text), api) == textwrap.dedent(
+    f"""
+    from trainer.compat.{api} import keras
+    from trainer.compat.{api}.keras.layers import DenseFeatures
+    from trainer.compat.{api}.keras import backend as K
+    from trainer.compat.{api}.keras.optimizers import legacy
+    from trainer.compat.{api}.keras.applications import resnet
+    """
   )
-  kept = "from tensorflow.keras.applications import resnet\n"
-  assert changed(kept, "v2") == kept
 
 
 @pytest.fixture
@@ -427,7 +436,7 @@ def test_a_file_of_python_2_does_not_stand_in_the_way_of_others(tmp_path, run_co
     ("import tensorflow.python.util.nest as n\nn.flatten", None),
     ("from tensorflow.python.gone import thing", "python.gone"),
     ("try:\n  from tensorflow.python.gone import thing\nexcept ImportError:\n  pass", None),
-    ("from tensorflow.keras.layers import CuDNNLSTM", "keras.layers.CuDNNLSTM"),
+    ("from tensorflow.keras.layers import CuDNNLSTM", "Use keras.layers.LSTM or GRU, which"),
     ("import tensorflow as tf\ntf.train.Saver.restore", None),
     (
       "import tensorflow as tf\ntf.train.Saver.no_such",
@@ -442,6 +451,30 @@ def test_names_inside_of_tensorflow_and_of_classes_are_looked_up(tmp_path, text,
   told = [row["advice"] for row in rows if row["status"] == verdicts.ABSENT]
   assert len(told) == (absent is not None)
   assert all(absent in one for one in told)
+
+
+@pytest.mark.parametrize(
+  ("name", "api", "advice"),
+  [
+    ("tpu.estimator.TPUEstimatorSpec", "v1", "Use tf.estimator.tpu.TPUEstimatorSpec."),
+    ("AdamOptimizer", "v1", "Use tf.train.AdamOptimizer."),
+    ("estimator.tpu.CrossShardOptimizer", "v1", "Use tf.contrib.tpu.CrossShardOptimizer."),
+    ("train.get_global_step", "v2", "a name of TensorFlow 1. Use tf.compat.v1.train.get_global_"),
+    ("contrib.learn.python.learn.datasets.mnist", "v1", "Use keras.datasets, or"),
+    ("contrib.slim.training.train", "v1", "only what Estimator programs use is here."),
+    (
+      "tensorflow.python.framework.graph_util.convert_variables_to_constants",
+      source.INSIDE,
+      "Use tf.graph_util.convert_variables_to_constants.",
+    ),
+    ("tensorflow.python.keras.gone.BatchNormalization", source.INSIDE, "tf.keras.layers.Batch"),
+    ("tensorflow.python.util.nest.is_sequence", source.INSIDE, "Use tf.nest.is_nested."),
+  ],
+)
+def test_an_absent_name_is_reported_with_a_name_that_is_there(name, api, advice):
+  verdict = verdicts.of(name, api)
+  assert verdict.status == verdicts.ABSENT
+  assert advice in verdict.advice
 
 
 def test_a_moved_private_name_is_reported_with_its_public_name():
@@ -498,6 +531,9 @@ def test_a_missing_package_is_reported_with_its_pip_command(monkeypatch):
     ("contrib.layers.safe_embedding_lookup_sparse", "nn.safe_embedding_lookup_sparse"),
     ("contrib.slim.layers.conv2d", "contrib.layers.conv2d"),
     ("contrib.slim.metrics.streaming_mean", "metrics.mean"),
+    ("contrib.framework.nest.is_sequence", "nest.is_nested"),
+    ("contrib.framework.nest.flatten", "nest.flatten"),
+    ("contrib.util.constant_value", "get_static_value"),
     ("keras.experimental.CosineDecay", "keras.optimizers.schedules.CosineDecay"),
     ("__git_version__", "version.GIT_VERSION"),
     ("contrib.hooks.ProfilerHook", "train.ProfilerHook"),
@@ -562,7 +598,7 @@ def test_names_imported_through_other_files_are_found(tmp_path, text):
     ("from tensorflow import *\nplaceholder(float32)\ngone", {"gone"}),
     ("from tensorflow import *\ncontrib.learn.Estimator", {"contrib.learn.Estimator"}),
     ("from tensorflow.contrib.layers import *\nfully_connected\ngone", {"contrib.layers.gone"}),
-    ("from tensorflow.keras.layers import *\nDense(3)\ngone", {"tensorflow.keras.layers.gone"}),
+    ("from tensorflow.keras.layers import *\nDense(3)\ngone", {"keras.layers.gone"}),
     ("from tensorflow import *\nfrom numpy import *\nfrom os import *\narray, gone", set()),
     ("from stars import *\nplaceholder, known\ngone", {"gone"}),
   ],
@@ -579,6 +615,7 @@ def test_bare_names_of_a_star_are_names_of_its_module(tmp_path, text, absent):
     ("if x:\n  layers = tf.contrib.layers\nlayers.gone", {"contrib.layers.gone"}),
     ("layers = tf.layers\ndef f(layers):\n  layers.append", set()),
     ("layers = tf.layers\ndef f():\n  layers = []\n  layers.append", set()),
+    ("m = tf.layers\nif x:\n  m = tf.keras.layers\nm.flatten", set()),
     ("layers = tf.layers\ndef f(x=layers.gone):\n  layers = []", {"layers.gone"}),
     ("def f(tf):\n  tf.gone", {"gone"}),
     (
@@ -672,6 +709,36 @@ def test_an_iterator_that_a_hook_feeds_is_told(tmp_path, run_command, is_hook):
   assert (said in done.stdout) == is_hook
 
 
+@pytest.mark.parametrize(
+  ("text", "is_told"),
+  [
+    ("with tf.Session() as s: pass", True),
+    ("x = tf.train.MonitoredTrainingSession(hooks=[])", True),
+    ("with tf.Session(graph=tf.Graph()) as s: pass", False),
+    ("with tf.Graph().as_default(), tf.Session() as s: pass", False),
+    ("class A(tf.test.TestCase):\n  def test(self): tf.Session()", False),
+    ("def f(s: tf.Session): pass", False),
+  ],
+)
+def test_a_session_outside_of_a_graph_is_told(tmp_path, run_command, text, is_told):
+  path = write(tmp_path, f"import tensorflow as tf\n{text}\ntf.placeholder\n")
+  done = run_command(path)
+  assert (f"session {path}:2: a session outside of a graph." in done.stdout) == is_told
+  assert done.returncode == is_told
+
+
+def test_a_module_for_an_unused_option_is_there_without_names(tmp_path, run_command):
+  path = write(tmp_path, "from tensorflow.contrib import cloud\n")
+  assert run_command(path).returncode == 0
+  path.write_text("from tensorflow.contrib import cloud\ncloud.BigtableClient\n")
+  assert "absent  tf.contrib.cloud.BigtableClient" in run_command(path).stdout
+
+
+def test_a_class_of_a_module_inside_of_contrib_is_no_module():
+  with pytest.raises(ImportError, match="has no contrib.quantize.python.graph_matcher.OpType"):
+    from trainer.compat.v1.contrib.quantize.python.graph_matcher import OpTypePattern  # noqa: F401
+
+
 def test_a_package_of_a_namespace_may_be_missing(tmp_path, run_command, monkeypatch):
   """As google.cloud.storage, where only google.protobuf is installed."""
   (tmp_path / "site" / "shared" / "there").mkdir(parents=True)
@@ -742,6 +809,7 @@ def test_tensorflow_returned_from_another_file_is_followed(tmp_path):
     ("exec('import tensorflow as t')", ["tf"]),
     ("for one in (tf.contrib,): one.gone", ["tf.contrib"]),
     ("with f() as tf.contrib.x: pass\nx = tf.contrib or None", ["tf.contrib"]),
+    ("m = tf.layers\nif x:\n  m = tf.keras.layers\nm.gone", ["tf.keras.layers"]),
     ("setattr(tf.contrib, 'x', 1), hasattr(tf, 'contrib'), isinstance(tf.contrib, x)", []),
     ("activation = getattr(tf.nn, name)\nf(summary=tf.summary)", []),
     ("if tf.contrib and 3: pass\nassert tf\ntf.contrib", ["tf.contrib"]),

@@ -81,6 +81,11 @@ TABLE = (
     ),
     "contrib.resampler": ("its kernels are gone.", "tf.gather with weights of the program's own"),
     "contrib.saved_model": ("it moved.", "tf.saved_model"),
+    "contrib.saved_model.signature_def_utils": (
+      "it left.",
+      "signature_def[key] of the MetaGraphDef",
+    ),
+    "contrib.staging": ("sessions filled it.", "prefetch of a tf.data.Dataset"),
     "contrib.tensor_forest": _TREES,
     "contrib.text": ("it left for a package of its own.", "the package tensorflow-text"),
     "contrib.timeseries": ("its kernels are gone.", "tensorflow_probability.sts"),
@@ -95,9 +100,10 @@ TABLE = (
       "tf.data.experimental.rejection_resample",
     ),
     "contrib.training.train": _SLIM_LOOPS,
+    "contrib.eager.list_devices": ("it moved.", "tf.config.list_logical_devices"),
     "contrib.eager": (
       "it is TensorFlow's own way of working today.",
-      "the same names in tf and tf.compat.v1",
+      "tf.GradientTape for gradients, and the same names in tf and tf.compat.v1",
     ),
     "contrib.feature_column": ("it moved.", "tf.feature_column"),
     "contrib.gan": (
@@ -109,6 +115,10 @@ TABLE = (
     "contrib.layers.sparse_column_with_integerized_feature": (
       "tf.contrib.layers had other feature columns.",
       "feature_column.categorical_column_with_identity",
+    ),
+    "contrib.layers.create_feature_spec_for_parsing": (
+      "tf.contrib.layers had other feature columns.",
+      "feature_column.make_parse_example_spec",
     ),
     "contrib.layers.weighted_sum_from_feature_columns": (
       "tf.contrib.layers had other feature columns.",
@@ -130,13 +140,14 @@ TABLE = (
     "contrib.learn.ModelFnOps": (_LEARN, "estimator.EstimatorSpec"),
     "contrib.learn.monitors.ValidationMonitor": (_LEARN, "estimator.train_and_evaluate"),
     "contrib.learn.datasets": (_LEARN, "keras.datasets, or the package tensorflow-datasets"),
-    "contrib.learn.utils.make_export_strategy": (_LEARN, "estimator.LatestExporter"),
+    "contrib.learn.utils": (_LEARN, "estimator.LatestExporter"),
     "contrib.learn.run_config": (_INSIDE, "contrib.learn.RunConfig"),
     "contrib.losses.cosine_distance": _LOSSES,
     "contrib.losses.hinge_loss": _LOSSES,
     "contrib.losses.mean_pairwise_squared_error": _LOSSES,
     "contrib.losses.metric_learning.cluster_loss": _CLUSTERS,
     "contrib.losses.metric_learning.npairs_loss_multilabel": _CLUSTERS,
+    "contrib.memory_stats": ("it moved.", "tf.config.experimental.get_memory_info"),
     "contrib.mixed_precision": (
       "it scaled losses by operations of a session.",
       "contrib.tpu.bfloat16_scope",
@@ -189,6 +200,16 @@ TABLE = (
       _INSIDE,
       "inspect.signature for fn_args, a tf.data.Dataset from the input_fn",
     ),
+    "examples.tutorials": (
+      "TensorFlow installs no tutorials any more.",
+      "keras.datasets, or the package tensorflow-datasets",
+    ),
+    "keras.backend.function": ("Keras 3 dropped it.", "keras.Model(inputs, outputs)"),
+    "keras.callbacks.experimental": ("it moved.", "keras.callbacks.BackupAndRestore"),
+    "keras.layers.enable_v2_dtype_behavior": ("Keras 3 always behaves so.", "no call"),
+    "keras.utils.multi_gpu_model": ("Keras dropped it.", "tf.distribute.MirroredStrategy"),
+    "python.training.training_ops": ("TensorFlow moved it.", "tf.raw_ops"),
+    "python.util.nest.is_sequence": ("TensorFlow renamed it.", "tf.nest.is_nested"),
     "keras.backend.get_session": (
       "Keras 3 has no session.",
       "a hook's session in a training, or a tf.Session in a tf.Graph of its own",
@@ -277,7 +298,9 @@ def _reason_in_v2(name: str) -> tuple[str, str]:
 
 def _entry(name: str) -> tuple[str, str] | None:
   """Returns the entry of a name, or of its longest prefix with an entry."""
-  parts = name.split(".")
+  # contrib.learn.python.learn.datasets is contrib.learn.datasets.
+  outer, _, inner = name.partition(".python.")
+  parts = [*outer.split("."), *inner.split(".")[1:]] if inner else name.split(".")
   for end in range(len(parts), 0, -1):
     found = TABLE.get(".".join(parts[:end]))
     if found is not None:

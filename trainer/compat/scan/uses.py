@@ -166,17 +166,20 @@ def _nodes(scope: ast.AST) -> tuple[list[ast.AST], list[ast.AST]]:
 
 
 def _assigned(nodes: list[ast.AST], bound: Bound, files: Files) -> tuple[Bound, set[str]]:
-  """Returns (bindings of assignments in a scope to TensorFlow names, names bound otherwise too)."""
+  """Returns (bindings of assignments in a scope to one name of TensorFlow each, names bound
+  otherwise too).
+  """
   aliased: Bound = {}
-  targets = set()
+  targets, ambiguous = set(), set()
   for node in nodes:
     if isinstance(node, ast.Assign) and all(isinstance(one, ast.Name) for one in node.targets):
       value = values.of(node.value, bound | aliased, files)
       if value is not None:
+        ambiguous |= {one.id for one in node.targets if aliased.get(one.id, value) != value}
         aliased |= {one.id: value for one in node.targets}
       if value is not None or _is_none(node.value):
         targets |= {id(one) for one in node.targets}
-  hidden = {
+  hidden = ambiguous | {
     node.id
     for node in nodes
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in targets

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import importlib
+import operator
 import types
 from typing import Any
 
@@ -58,13 +59,16 @@ def of(name: str, api: str = "v1") -> Verdict:
     try:
       found = getattr(found, part)
     except AttributeError as error:
-      if absent_names.is_known(name):
-        reason, replacement = absent_names.reason_and_replacement(name, api == "v2")
-      elif isinstance(error, absent.AbsentNameError):
-        reason, replacement = error.reason, error.replacement
-      else:
-        reason, replacement = f"{home} has no {part!r}.", ""
-      return Verdict(ABSENT, "", f"{reason} Use {replacement}." if replacement else reason)
+      known = absent_names.reason_and_replacement(name, api == "v2")
+      given = (
+        (error.reason, error.replacement) if isinstance(error, absent.AbsentNameError) else known
+      )
+      reason, replacement = known if absent_names.is_known(name) else given
+      # A missing package has a reason of its own, and needs no other name.
+      advice = (
+        f" Use {replacement}." if replacement else _public(name) if reason == known[0] else ""
+      )
+      return Verdict(ABSENT, "", reason + advice)
     if isinstance(found, types.ModuleType | types.SimpleNamespace):
       home = getattr(found, "__name__", home)
       continue
@@ -112,6 +116,7 @@ _PUBLIC = (
   *("initializers", "keras.optimizers", "keras.regularizers", "keras.backend", "keras", "logging"),
   *("saved_model", "test", "feature_column", "config", "distribute", "image", "random", "sparse"),
   *("contrib.layers", "contrib.rnn", "contrib.tpu", "contrib.framework", "contrib.training"),
+  *("distribute.cluster_resolver", "gfile", "graph_util", "tpu"),
 )
 
 
@@ -136,13 +141,25 @@ def _inside(name: str) -> Verdict:
 
 
 def _public(name: str) -> str:
-  """Returns the public replacement of TensorFlow's private name; "" if unknown."""
+  """Returns the public name that replaces an absent or private one; "" if unknown."""
   from trainer.compat.names import absent_names
 
   if absent_names.is_known(name.removeprefix("tensorflow.")):
     return f" Use {absent_names.reason_and_replacement(name.removeprefix('tensorflow.'))[1]}."
-  for module in _PUBLIC:
+  modules = sorted(_PUBLIC, key=lambda module: ("keras" in name) != module.startswith("keras"))
+  for module in modules:
     full = ".".join(filter(None, [module, name.rpartition(".")[2]]))
-    if of(full).status != ABSENT:
+    if _is_there(full):
       return f" Use tf.{full}."
   return ""
+
+
+@functools.cache
+def _is_there(name: str) -> bool:
+  """Returns whether a name of TensorFlow 1 is there and no module."""
+  import trainer.compat.v1 as tf
+
+  try:
+    return not isinstance(operator.attrgetter(name)(tf), types.ModuleType)
+  except AttributeError:
+    return False
