@@ -286,6 +286,8 @@ CASES = {
     images(ns), scale=False, data_format="NCHW"
   ),
   "contrib.max_pool2d": lambda ns: ns.contrib.max_pool2d(images(ns), [2, 2]),
+  "contrib.max_pool3d": lambda ns: ns.contrib.max_pool3d(volumes(ns), 2, padding="SAME"),
+  "slim.avg_pool3d": lambda ns: ns.slim.avg_pool3d(volumes(ns), [2, 1, 2], stride=[1, 2, 1]),
   "contrib.separable_conv2d": lambda ns: ns.contrib.separable_conv2d(
     images(ns), None, 3, depth_multiplier=1, weights_initializer=ramp(ns.tf)
   ),

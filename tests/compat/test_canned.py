@@ -118,6 +118,8 @@ def test_parsed_examples_with_sparse_features_are_served(tmp_path):
 
   rows = [(0.7, b"a"), (-1.0, b"c"), (0.1,)]
   found = served({"examples": [example(*row) for row in rows]})["logistic"]
+  again = tf.contrib.predictor.from_estimator(made, receiver_fn, "predict")
+  assert again({"examples": [example(*row) for row in rows]})["logistic"].tolist() == found.tolist()
   asked = {"age": [row[0] for row in rows], "city": [*(row[1] for row in rows[:2]), b""]}
   wanted = made.predict(lambda: tf.data.Dataset.from_tensors(asked))
   assert found[:, 0] == pytest.approx([one["logistic"][0] for one in wanted])

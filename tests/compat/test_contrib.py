@@ -82,6 +82,44 @@ def test_correlations_are_those_of_numpy(tmp_path):
   assert result["covariance"] == pytest.approx(np.cov(a, b)[0, 1], rel=1e-5)
 
 
+def test_streaming_metrics_take_predictions_before_labels():
+  with tf.Graph().as_default(), tf.Session() as session:
+    predictions, labels = tf.constant([1, 1, 0, 1]), tf.constant([1, 0, 0, 0])
+    logits, classes = tf.constant([[0.1, 0.9], [0.2, 0.8]]), tf.constant([[0], [1]], tf.int64)
+    pairs = {
+      "precision": contrib.metrics.streaming_precision(predictions, labels),
+      "recall": contrib.metrics.streaming_recall(predictions=predictions, labels=labels),
+      "false_negatives": contrib.metrics.streaming_false_negatives(predictions, labels),
+      "below": contrib.metrics.streaming_percentage_less(logits, 0.5),
+      "at_k": contrib.metrics.streaming_sparse_precision_at_k(logits, classes, 1),
+      "recall_at_k": contrib.metrics.streaming_recall_at_k(logits, classes[:, 0], 1, [1.0, 3.0]),
+    }
+    session.run(tf.local_variables_initializer())
+    found = session.run({name: update for name, (_, update) in pairs.items()})
+  wanted = {"precision": 1 / 3, "recall": 1, "false_negatives": 0, "below": 0.5, "at_k": 0.5}
+  wanted["recall_at_k"] = 0.75
+  assert found == pytest.approx(wanted)
+
+
+def test_a_dataset_has_its_own_threads():
+  from trainer.compat.v1.contrib.data.python.ops import threadpool
+
+  pool = threadpool.PrivateThreadPool(3, display_name="input_pipeline_thread_pool")
+  data = threadpool.override_threadpool(tf.data.Dataset.range(2), pool)
+  assert data.options().threading.private_threadpool_size == 3
+  assert list(data.as_numpy_iterator()) == [0, 1]
+
+
+def test_collections_of_a_variable_and_keys_of_functions():
+  utils = contrib.layers.utils
+  assert utils.get_variable_collections({"beta": ["a"]}, "beta") == ["a"]
+  assert utils.get_variable_collections({"beta": ["a"]}, "gamma") is None
+  assert utils.get_variable_collections(["all"], "gamma") == ["all"]
+  slim = contrib.slim
+  with slim.arg_scope([slim.dropout], keep_prob=0.9) as scope:
+    assert scope[slim.arg_scope_func_key(slim.dropout)] == {"keep_prob": 0.9}
+
+
 def test_a_host_call_writes_summaries(tmp_path):
   def model_fn(features, labels, mode, params):
     spec = programs.tpu_model_fn(features, labels, mode, params)

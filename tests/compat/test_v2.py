@@ -1,6 +1,7 @@
 """Programs of TensorFlow 2: names, meanings and numbers of TensorFlow 2.15."""
 
 import functools
+import importlib
 import json
 import pathlib
 import shutil
@@ -13,6 +14,7 @@ import trainer.compat.v2 as tf
 from tests import long
 from tests.compat import v2_programs_2_15 as programs
 from trainer import errors
+from trainer.compat import v1, v2
 
 HERE = pathlib.Path(__file__).parent
 VALUES = json.loads((HERE / "v2_programs_2_15.json").read_text())
@@ -93,16 +95,29 @@ def test_names_of_tensorflow_1_say_where_they_are():
     from trainer.compat.v2 import layers  # noqa: F401
 
 
-def test_modules_inside_of_keras_are_imported():
-  from trainer.compat.v2.keras import backend
-  from trainer.compat.v2.keras.layers.experimental import preprocessing
-  from trainer.compat.v2.keras.optimizers import legacy
-  from trainer.compat.v2.keras.optimizers.experimental import SGD
+@pytest.mark.parametrize("api", ["v1", "v2"])
+def test_modules_inside_of_keras_are_imported(api):
+  def module(name):
+    return importlib.import_module(f"trainer.compat.{api}.keras.{name}")
 
+  preprocessing = module("layers.experimental.preprocessing")
   assert preprocessing.Normalization is tf.keras.layers.Normalization
-  assert legacy.SGD is not SGD
-  assert SGD is tf.keras.optimizers.SGD
-  assert backend.learning_phase() == 0
+  assert module("layers").DenseFeatures is tf.keras.layers.DenseFeatures
+  assert module("optimizers.legacy").SGD is tf.keras.optimizers.legacy.SGD
+  assert module("optimizers.legacy").SGD is not tf.keras.optimizers.SGD
+  assert module("optimizers.experimental").SGD is tf.keras.optimizers.SGD
+  assert module("layers.experimental").SyncBatchNormalization(axis=1).synchronized
+  assert module("backend").learning_phase() == 0
+  assert module("applications.resnet").ResNet50 is tf.keras.applications.ResNet50
+
+
+def test_internal_names_of_tensorflow_are_there():
+  assert tf.__internal__.tf2.enabled()
+
+
+def test_every_module_inside_of_keras_has_both_packages():
+  inner = {name for name in v2.MODULES if name.startswith("keras.")}
+  assert inner == {name for name in v1.MODULES if name.startswith("keras.")}
 
 
 # The public names of tf.estimator in TensorFlow 2.15 that tf.compat.v1.estimator has, too, and

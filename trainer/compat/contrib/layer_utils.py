@@ -16,6 +16,13 @@ def collect_named_outputs(collections: Any, alias: str, outputs: tf.Tensor) -> t
   return common.collected(outputs, collections, alias)
 
 
+def get_variable_collections(variables_collections: Any, name: str) -> Any:
+  """Returns the collections of a variable, from a list for all variables or a dict by name."""
+  if isinstance(variables_collections, dict):
+    return variables_collections.get(name)
+  return variables_collections
+
+
 def get_tensor_aliases(tensor: tf.Tensor) -> list[str]:
   """Returns a tensor's names in a collection: the names from its layer, or its own name."""
   return list(getattr(tensor, "aliases", ())) or [tensor.name.removesuffix(":0")]

@@ -1,28 +1,13 @@
 """tf.contrib.losses: the losses of tf.losses, with predictions before labels."""
 
 import functools
-import inspect
-from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
+from trainer.compat.contrib import argument_order
+
 _losses = tf.compat.v1.losses
-
-
-def _predictions_first(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
-  """Returns a loss of tf.losses with its second argument, the predictions, before the labels."""
-  labels, predictions, *others = inspect.signature(function).parameters.values()
-  signature = inspect.Signature([predictions, labels, *others])
-
-  @functools.wraps(function)
-  def loss(*args: Any, **kwargs: Any) -> tf.Tensor:
-    return function(**signature.bind(*args, **kwargs).arguments)
-
-  loss.__signature__ = signature
-  loss.__module__ = __name__
-  return loss
-
+_predictions_first = functools.partial(argument_order.predictions_first, module=__name__)
 
 absolute_difference = _predictions_first(_losses.absolute_difference)
 log_loss = _predictions_first(_losses.log_loss)

@@ -1,12 +1,22 @@
-"""tf.contrib.metrics: the streaming metrics that tf.metrics lacks under any name."""
+"""tf.contrib.metrics: the metrics of tf.metrics with predictions before labels, and others."""
 
+import inspect
 from typing import Any
 
 import tensorflow as tf
 
+from trainer.compat.contrib import argument_order
+from trainer.compat.graph_mode import metrics
 from trainer.compat.graph_mode.metric_pairs import deferrable
 
 v1 = tf.compat.v1
+
+for _name in metrics.__all__:
+  _metric = getattr(metrics, _name)
+  if [*inspect.signature(_metric).parameters][:2] == ["labels", "predictions"]:
+    # streaming_recall_at_k takes one label a row.
+    _name = _name.replace("recall_at_k", "sparse_recall_at_k")
+    globals()[f"streaming_{_name}"] = argument_order.predictions_first(_metric, __name__)
 
 
 def _running_sums(**series: tf.Tensor) -> list[tuple[tf.Tensor, ...]]:
@@ -62,6 +72,22 @@ def streaming_pearson_correlation(
       for _, of_both, of_p, of_y in _moments(predictions, labels, weights)
     )
     return value, update
+
+
+@deferrable
+def streaming_recall_at_k(
+  predictions: Any,
+  labels: Any,
+  k: int,
+  weights: Any = None,
+  metrics_collections: Any = None,
+  updates_collections: Any = None,
+  name: str | None = None,
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """Returns the share of rows whose label is among the k largest predictions."""
+  found = tf.cast(tf.nn.in_top_k(labels, predictions, k), tf.float32)
+  name = name or f"recall_at_{k}"
+  return v1.metrics.mean(found, weights, metrics_collections, updates_collections, name)
 
 
 @deferrable

@@ -1,4 +1,4 @@
-"""The layer of Keras 2 for feature columns, tf.keras.layers.DenseFeatures."""
+"""Layers of Keras 2: DenseFeatures for feature columns, and SyncBatchNormalization."""
 
 import types
 from collections.abc import Sequence
@@ -94,3 +94,10 @@ class DenseFeatures(keras.layers.Layer):
       tensor = column.get_dense_tensor(cache, self._state.manager)
       found.append(tf.reshape(tensor, [-1, column.variable_shape.num_elements()]))
     return tf.concat(found, -1)
+
+
+class SyncBatchNormalization(keras.layers.BatchNormalization):
+  """A BatchNormalization over the batches of all cores."""
+
+  def __init__(self, *args: Any, **kwargs: Any):
+    super().__init__(*args, **kwargs | {"synchronized": True})

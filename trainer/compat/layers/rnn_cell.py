@@ -1,7 +1,7 @@
 """tf.nn.rnn_cell: TensorFlow's own cells, which have no public name any more.
 
 They make variables with get_variable and the names of TensorFlow 1 (`basic_lstm_cell/kernel`).
-LSTMBlockCell of tf.contrib is here too.
+LayerRNNCell and LSTMBlockCell of tf.contrib are here too.
 """
 
 from typing import Any
@@ -17,6 +17,7 @@ __all__ = [
   "LSTMBlockCell",
   "LSTMCell",
   "LSTMStateTuple",
+  "LayerRNNCell",
   "MultiRNNCell",
   "RNNCell",
   "ResidualWrapper",
@@ -29,6 +30,7 @@ DropoutWrapper = RNN_CELLS.DropoutWrapper
 GRUCell = RNN_CELLS.GRUCell
 LSTMCell = RNN_CELLS.LSTMCell
 LSTMStateTuple = RNN_CELLS.LSTMStateTuple
+LayerRNNCell = RNN_CELLS.LayerRNNCell
 MultiRNNCell = RNN_CELLS.MultiRNNCell
 RNNCell = RNN_CELLS.RNNCell
 ResidualWrapper = RNN_CELLS.ResidualWrapper

@@ -95,8 +95,13 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
   def exec_module(self, module: types.ModuleType) -> None:
     """Adds the names of this package's own modules: programs read the module's __dict__."""
     package, public = _split(module.__name__)
-    for one in _tables[package].get(public, Names()).own:
+    names = _tables[package].get(public, Names())
+    for one in names.own:
       vars(module).update(_public(_module(one)))
+    # v1.keras.layers is v2.keras.layers: programs compare modules, and change them.
+    is_only = len(names.modules) == 1 and not (names.own or names.homes or names.constants)
+    if is_only and _split(names.modules[0])[0] in {*_tables} - {package}:
+      sys.modules[module.__name__] = importlib.import_module(names.modules[0])
 
 
 def add(
@@ -136,15 +141,15 @@ def value(module: str, name: str) -> Any:
       return _of_home(*names.homes[name])
     except ModuleNotFoundError as error:  # a package is missing
       raise absent.AbsentNameError(full, str(error), package) from error
-  if name.startswith("__"):
+  if name.startswith("__") and name != "__internal__":
     raise AttributeError(f"module {module!r} has no attribute {name!r}")
   if other := _other_name(package, public):
     return getattr(importlib.import_module(f"{package}.{other}"), name)
   if inside := _INSIDE.fullmatch(public):
     return _value_inside(package, inside, full, name)
+  if full in table or (name == "python" and _is_inside(full)):
+    return importlib.import_module(f"{package}.{full}")
   if not absent_names.is_known(full):
-    if full in table or (name == "python" and _is_inside(full)):
-      return importlib.import_module(f"{package}.{full}")
     for original in names.modules:
       found = _of(original, name)
       if found is not _MISSING:
@@ -205,7 +210,8 @@ def _value_inside(package: str, inside: re.Match, full: str, name: str) -> Any:
 
 def _is_inside(public: str) -> bool:
   found = _INSIDE.fullmatch(public)
-  return found is not None and found[2].count(".") <= _DEPTH
+  # Programs import classes from these modules, too, and no module has a capital.
+  return found is not None and found[2].count(".") <= _DEPTH and public.islower()
 
 
 def _other_name(package: str, public: str) -> str | None:

@@ -7,9 +7,6 @@ from trainer.compat.scan import source as source_lib
 
 _V1 = "trainer.compat.v1"
 
-# Modules of tf.keras that trainer.compat.v2 has, for names that Keras 3 dropped.
-_KERAS_OF_V2 = ("", ".layers", ".losses", ".metrics", ".optimizers", ".regularizers")
-
 
 def changed(source: source_lib.Source, api: str | None = source_lib.V1) -> str:
   """Returns the text of a file with its imports changed, and nothing else.
@@ -47,18 +44,14 @@ def _statement(
   def package(found: str, bound: str) -> str:
     return f"trainer.compat.{found or explicit.get(bound, api)}"
 
-  found = (
-    _import(node, package, api)
-    if isinstance(node, ast.Import)
-    else _import_from(node, package, api)
-  )
+  found = _import(node, package) if isinstance(node, ast.Import) else _import_from(node, package)
   return None if found == [ast.unparse(node)] else found
 
 
-def _import(node: ast.Import, package: Callable[[str, str], str], api: str) -> list[str]:
+def _import(node: ast.Import, package: Callable[[str, str], str]) -> list[str]:
   lines = []
   for alias in node.names:
-    target, own = _target(alias.name, "", api)
+    target, own = source_lib.target_of(alias.name)
     root = alias.name.split(".")[0]
     if (alias.name == "gin" or alias.name.startswith("gin.tf")) and alias.asname is None:
       name = "external_configurables"  # registers names, and binds gin itself
@@ -76,10 +69,10 @@ def _import(node: ast.Import, package: Callable[[str, str], str], api: str) -> l
   return list(dict.fromkeys(lines))
 
 
-def _import_from(node: ast.ImportFrom, package: Callable[[str, str], str], api: str) -> list[str]:
+def _import_from(node: ast.ImportFrom, package: Callable[[str, str], str]) -> list[str]:
   lines = []
   for alias in node.names:
-    target, own = _target(node.module or "", alias.name, api)
+    target, own = source_lib.target_of(node.module or "", alias.name)
     bound = alias.asname or alias.name
     if node.level or target is None:
       lines.append(_unchanged(node, alias))
@@ -94,16 +87,6 @@ def _import_from(node: ast.ImportFrom, package: Callable[[str, str], str], api: 
   if len(unchanged) == len(lines):
     return [ast.unparse(node)]
   return lines
-
-
-def _target(module: str, name: str, api: str) -> tuple[str | None, str]:
-  """As source.target_of. For a program of TensorFlow 2, also modules of tf.keras."""
-  target, own = source_lib.target_of(module, name)
-  keras = [f"tensorflow.keras{one}" for one in _KERAS_OF_V2]
-  full = f"{module}.{name}" if name else module
-  if target is None and api == source_lib.V2 and (full in keras or module in keras):
-    return full.removeprefix("tensorflow."), source_lib.V2
-  return target, own
 
 
 def _from(package: str, target: str, bound: str) -> str:

@@ -104,9 +104,9 @@ MODULES = {
     f"{_TF1}.distribute",
     "tensorflow.distribute",
     homes={
-      f"{_TF1}.distribute": "has_distribution_strategy=has_strategy",
       ".estimator.strategies": """AllReduceCrossDeviceOps CollectiveAllReduceStrategy
-        DistributeConfig MirroredStrategy OneDeviceStrategy""",
+        DistributeConfig MirroredStrategy OneDeviceStrategy
+        has_distribution_strategy=has_strategy"""
     },
   ),
   "contrib.estimator": Names(
@@ -126,12 +126,15 @@ MODULES = {
     ".contrib.framework",
     ".layers.contrib.arg_scopes",
     homes={
-      "tensorflow": "argsort is_tensor nest sort",
+      "tensorflow": "argsort is_tensor sort",
       f"{_TF1}.train": """assert_global_step create_global_step get_global_step
         get_or_create_global_step init_from_checkpoint""",
       "tensorflow.train": "list_variables load_checkpoint load_variable",
       "trainer.internals.tensorflow_internals": "deprecated",
     },
+  ),
+  "contrib.framework.nest": Names(
+    "tensorflow.nest", homes={"tensorflow.nest": "is_sequence=is_nested"}
   ),
   "contrib.image": Names(".contrib.image"),
   "contrib.layers": Names(
@@ -165,11 +168,8 @@ MODULES = {
   "contrib.metrics": Names(
     ".contrib.metrics",
     homes={
-      ".graph_mode.metrics": """streaming_accuracy=accuracy streaming_auc=auc streaming_mean=mean
-        streaming_mean_absolute_error=mean_absolute_error streaming_mean_iou=mean_iou
-        streaming_mean_squared_error=mean_squared_error streaming_precision=precision
-        streaming_recall=recall streaming_root_mean_squared_error=root_mean_squared_error
-        streaming_sparse_recall_at_k=recall_at_k"""
+      ".graph_mode.metrics": """streaming_mean=mean streaming_mean_tensor=mean_tensor
+        streaming_percentage_less=percentage_below"""
     },
   ),
   "contrib.opt": Names(".contrib.opt"),
@@ -195,7 +195,7 @@ MODULES = {
     *_LAYERS_OF_CONTRIB,
     ".layers.contrib.arg_scopes",
     ".contrib.framework",
-    homes={_TF1: "losses", f"{_TF1}.train": "get_or_create_global_step"},
+    homes={_TF1: "losses", f"{_TF1}.train": "create_global_step get_or_create_global_step"},
   ),
   "contrib.slim.initializers": Names("trainer.compat.v1.contrib.layers"),
   # The package tf_slim has its parts in modules with these names.
@@ -246,7 +246,9 @@ MODULES = {
   ),
   "contrib.tpu.tpu_function": Names(".estimator.tpu_context"),
   "contrib.training": Names(".contrib.training", ".contrib.train_ops", f"{_TF1}.train"),
-  "contrib.util": Names(homes={"tensorflow": "make_ndarray make_tensor_proto"}),
+  "contrib.util": Names(
+    homes={"tensorflow": "constant_value=get_static_value make_ndarray make_tensor_proto"}
+  ),
   "data": Names(
     f"{_TF1}.data",
     "tensorflow.data",
@@ -256,7 +258,8 @@ MODULES = {
     f"{_TF1}.distribute",
     "tensorflow.distribute",
     homes={
-      ".estimator.strategies": "MirroredStrategy MultiWorkerMirroredStrategy OneDeviceStrategy"
+      ".estimator.strategies": """MirroredStrategy MultiWorkerMirroredStrategy OneDeviceStrategy
+        has_strategy"""
     },
   ),
   "distribute.cluster_resolver": Names(
@@ -295,7 +298,7 @@ MODULES = {
   "estimator.early_stopping": Names(".estimator.early_stopping"),
   "estimator.estimator": Names(
     "trainer.compat.v1.estimator",
-    homes={".estimator.estimator": "_load_global_step_from_checkpoint_dir"},
+    homes={".estimator.estimator": "EstimatorV2=Estimator _load_global_step_from_checkpoint_dir"},
   ),
   "estimator.experimental": Names(
     homes={
@@ -331,13 +334,16 @@ MODULES = {
   "gin": Names(".packages.gin", "gin"),
   "gin.tf": Names(".packages.gin_tf"),
   "hub": Names(".packages.hub", "tensorflow_hub"),
-  "keras": Names(
-    "tensorflow.keras",
-    homes={
-      # Keras is the same under the names of TensorFlow 1 and 2.
-      "trainer.compat.v2.keras": "experimental layers losses metrics optimizers regularizers"
-    },
-  ),
+  "keras": Names("tensorflow.keras"),
+  # Keras is the same under the names of TensorFlow 1 and 2.
+  **{
+    f"keras.{module}": Names(f"trainer.compat.v2.keras.{module}")
+    for module in (
+      *("experimental", "layers", "layers.experimental", "layers.experimental.preprocessing"),
+      *("losses", "metrics", "optimizers", "optimizers.experimental", "optimizers.legacy"),
+      "regularizers",
+    )
+  },
   "keras.backend": Names(".graph_mode.learning_phase", "tensorflow.keras.backend"),
   "layers": Names(
     ".layers.core",
@@ -355,6 +361,7 @@ MODULES = {
   "metrics": Names(".graph_mode.metrics", f"{_TF1}.metrics"),
   "nn": Names(f"{_TF1}.nn", "tensorflow.nn"),
   "nn.rnn_cell": Names(".layers.rnn_cell"),
+  "profiler": Names(f"{_TF1}.profiler", "tensorflow.profiler"),
   "summary": Names(
     f"{_TF1}.summary",
     "tensorflow.summary",

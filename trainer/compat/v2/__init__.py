@@ -51,7 +51,9 @@ MODULES = {
     for module in ("backend", "estimator")
   },
   "keras.layers": Names(".layers.of_keras", "tensorflow.keras.layers"),
-  "keras.layers.experimental": Names(homes={"keras.layers": "EinsumDense"}),
+  "keras.layers.experimental": Names(
+    homes={"keras.layers": "EinsumDense", ".layers.of_keras": "SyncBatchNormalization"}
+  ),
   "keras.layers.experimental.preprocessing": Names(
     homes={
       "keras.layers": """CategoryEncoding CenterCrop Discretization HashedCrossing Hashing

@@ -17,7 +17,8 @@ _scope: contextvars.ContextVar[Mapping[str, dict[str, Any]]] = contextvars.Conte
 _decorated: dict[str, Callable] = {}
 
 
-def _key(function: Callable) -> str:
+def arg_scope_func_key(function: Callable) -> str:
+  """Returns the key of a function in the scopes that arg_scope returns."""
   return getattr(function, "_key_op", str(function))
 
 
@@ -36,7 +37,7 @@ def add_arg_scope(function: Callable) -> Callable:
 
 def has_arg_scope(function: Callable) -> bool:
   """Returns whether arg_scope can set defaults of a function."""
-  return _key(function) in _decorated
+  return arg_scope_func_key(function) in _decorated
 
 
 def current_arg_scope() -> dict[str, dict[str, Any]]:
@@ -68,6 +69,7 @@ def arg_scope(
     for function in list_ops_or_scope:
       if not has_arg_scope(function):
         raise ValueError(f"{function} is not decorated with @add_arg_scope")
-      scope[_key(function)] = {**scope.get(_key(function), {}), **kwargs}
+      key = arg_scope_func_key(function)
+      scope[key] = {**scope.get(key, {}), **kwargs}
   with patches.set_context(_scope, scope):
     yield scope

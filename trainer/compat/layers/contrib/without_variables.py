@@ -12,19 +12,21 @@ from trainer.compat.layers.contrib.common import collected, scoped
 v1 = tf.compat.v1
 
 
-def _pool(function: Callable[..., tf.Tensor], default_scope: str) -> Callable[..., tf.Tensor]:
+def _pool(
+  function: Callable[..., tf.Tensor], default_scope: str, axes: int = 2
+) -> Callable[..., tf.Tensor]:
   def pool(
     inputs: tf.Tensor,
     kernel_size: Any,
     stride: Any = 2,
     padding: str = "VALID",
-    data_format: str = "NHWC",
+    data_format: str = "NHWC" if axes == 2 else "NDHWC",
     outputs_collections: Any = None,
     scope: Any = None,
   ) -> tf.Tensor:
     with v1.name_scope(scope, default_scope, [inputs]) as found:
-      window = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
-      strides = [stride] * 2 if isinstance(stride, int) else list(stride)
+      window = [kernel_size] * axes if isinstance(kernel_size, int) else list(kernel_size)
+      strides = [stride] * axes if isinstance(stride, int) else list(stride)
       outputs = function(inputs, window, strides, padding.upper(), data_format)
       return collected(outputs, outputs_collections, found.rstrip("/"))
 
@@ -33,6 +35,8 @@ def _pool(function: Callable[..., tf.Tensor], default_scope: str) -> Callable[..
 
 max_pool2d = scoped("max_pool2d", _pool(tf.nn.max_pool, "MaxPool2D"))
 avg_pool2d = scoped("avg_pool2d", _pool(tf.nn.avg_pool, "AvgPool2D"))
+max_pool3d = scoped("max_pool3d", _pool(tf.nn.max_pool3d, "MaxPool3D", axes=3))
+avg_pool3d = scoped("avg_pool3d", _pool(tf.nn.avg_pool3d, "AvgPool3D", axes=3))
 
 
 @add_arg_scope
