@@ -45,6 +45,10 @@ def test_imports_change_and_nothing_else():
     "from trainer.compat.v1.contrib import slim\n"
   )
   assert changed("import tf_slim as slim\n") == "from trainer.compat.v1.contrib import slim\n"
+  assert changed("import tf_slim\n") == "from trainer.compat.v1.contrib import slim as tf_slim\n"
+  assert changed("import tensorflow_hub\n") == (
+    "from trainer.compat.v1 import hub as tensorflow_hub\n"
+  )
   assert changed("from tensorflow.contrib.tpu import RunConfig, TPUConfig\n") == (
     "from trainer.compat.v1.contrib.tpu import RunConfig\n"
     "from trainer.compat.v1.contrib.tpu import TPUConfig\n"

@@ -60,10 +60,8 @@ def _import(node: ast.Import, package: Callable[[str, str], str]) -> list[str]:
     elif target is None:
       lines.append(_unchanged(node, alias))
     elif alias.asname is None:  # binds the root; a use looks its names up
-      own = source_lib.target_of(root)[1]
-      lines.append(f"import {package(own, root)} as {root}")
-    elif not target:
-      lines.append(f"import {package(own, alias.asname)} as {alias.asname}")
+      target, own = source_lib.target_of(root)
+      lines.append(_from(package(own, root), target or "", root))
     else:
       lines.append(_from(package(own, alias.asname), target, alias.asname))
   return list(dict.fromkeys(lines))
@@ -79,8 +77,6 @@ def _import_from(node: ast.ImportFrom, package: Callable[[str, str], str]) -> li
     elif alias.name == "*":
       module = f"{package(own, '')}.{target}".removesuffix("*").rstrip(".")
       lines.append(f"from {module} import *")
-    elif not target:  # from tensorflow.compat import v1
-      lines.append(f"import {package(own, bound)} as {bound}")
     else:
       lines.append(_from(package(own, bound), target, bound))
   unchanged = [line for line in lines if f"from {node.module} import" in line]
@@ -90,6 +86,8 @@ def _import_from(node: ast.ImportFrom, package: Callable[[str, str], str]) -> li
 
 
 def _from(package: str, target: str, bound: str) -> str:
+  if not target:  # import tensorflow, from tensorflow.compat import v1
+    return f"import {package} as {bound}"
   outer, _, name = target.rpartition(".")
   module = f"{package}.{outer}" if outer else package
   return f"from {module} import {name}" + ("" if bound == name else f" as {bound}")
