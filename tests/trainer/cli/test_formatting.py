@@ -1,7 +1,6 @@
 """Sizes and tables as text."""
 
 import pytest
-import rich.console
 
 from trainer.cli import formatting
 
@@ -56,18 +55,17 @@ def test_a_table_with_numbers_to_the_right():
   assert text.splitlines() == ["name    count", "a           5", "longer   1234"]
 
 
-def test_a_table_is_text_in_a_notebook_too(monkeypatch):
-  monkeypatch.setattr(rich.console, "_is_jupyter", lambda: True)
-  assert formatting.table(None, [["a", 1]]) == "a  1"
-
-
 def test_a_table_without_titles():
   assert formatting.table(None, [["a", 1], ["bb", 2]]).splitlines() == ["a   1", "bb  2"]
 
 
 def test_markup_in_a_cell_is_text_and_long_cells_are_not_wrapped():
   cell = "[bold]x[/bold]" + "y" * 500
-  assert cell in formatting.table(["c"], [[cell]])
+  assert formatting.table([cell], [[cell]]).splitlines() == [cell, cell]
+
+
+def test_a_wide_letter_takes_two_columns():
+  assert formatting.table(None, [["日本", 1], ["abcd", 2]]).splitlines() == ["日本  1", "abcd  2"]
 
 
 def test_short_names():
