@@ -326,7 +326,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
   text_lines.vocabulary_size: {"path": "path"},
   tf_flowers.input_fn: {**COMMON, **IMAGES, "image_size": "size"},
   tfds_images.input_fn: {**COMMON, **IMAGES, "name": "text", "download": "flag"},
-  tfds_images.class_names: {"name": "text", "data_dir": "path?"},
+  tfds_images.class_names: {"name": "text", "data_dir": "path?", "download": "flag"},
   tfrecord.input_fn: {
     **COMMON,
     **IMAGES,
