@@ -7,15 +7,18 @@ import itertools
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
+import types
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads spin while they wait
 
 import gin
 import pytest
 
-from tests import durations, runtimes
+from tests import durations, runtimes, warm
 
 # A shell has processes ignore Ctrl-C that it starts in the background, and theirs with them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -76,6 +79,26 @@ def _own_temporary_folder(tmp_path_factory):
     patch.setattr(tempfile, "tempdir", folder)
     yield
   shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _exports_are_checked_in_a_fork():
+  """Has the process that checks exports begin with TensorFlow, whose import takes 4 s of CPU time.
+
+  The test of the README starts this process as users do.
+  """
+  from trainer.cli import kept_process
+
+  def start(command, **streams):
+    is_check = command[1] == "-P"
+    return (warm.start_with_streams if is_check else subprocess.Popen)(command, **streams)
+
+  with pytest.MonkeyPatch.context() as patch:
+    subprocess_of_forks = types.SimpleNamespace(
+      Popen=start, TimeoutExpired=subprocess.TimeoutExpired
+    )
+    patch.setattr(kept_process, "subprocess", subprocess_of_forks)
+    yield
 
 
 _numbers = itertools.count()

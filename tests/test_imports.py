@@ -10,7 +10,7 @@ import pytest
 
 import trainer
 from docs.tools import architecture
-from tests import sources, warm
+from tests import sources
 
 ROOT = sources.ROOT
 PUBLIC = {"errors", *trainer.__all__}
@@ -293,31 +293,6 @@ print([name for name in ('tensorflow', 'keras') if name in sys.modules])
     check=True,
   )
   assert done.stdout.endswith("[]\n")
-
-
-def test_readmes_first_command_imports_no_unused_package(tmp_path):
-  """It trains, evaluates, exports and checks the export, with two steps here."""
-  code = """
-import atexit, sys
-# Not jax: TensorFlow imports it by itself, where it is installed, for TensorFlow Lite.
-heavy = (
-  "ai_edge_litert", "cmaes", "fastapi", "libtpu", "mlflow", "optuna", "prometheus_client", "pynvml",
-  "safetensors", "sqlalchemy", "tensorflow_datasets", "torch", "uvicorn", "wandb",
-  "trainer.pjrt.execution", "trainer.preflight", "trainer.sweep",
-)
-atexit.register(lambda: print([name for name in heavy if name in sys.modules]))
-from trainer import main
-main.command.run(main.main)
-"""
-  # The process has TensorFlow and Keras before, which import none of them, and nothing of Octet.
-  done = warm.run(
-    *("-c", code, "--gin_file=gin_configs/digits.gin", "--device=auto"),
-    *(f"--model_dir={tmp_path}", "--gin_bindings=run.train_steps = 2"),
-    timeout=300,
-  )
-  assert done.returncode == 0, done.stderr
-  assert done.stdout.splitlines()[-1] == "[]"
-  assert list(tmp_path.glob("export/*/saved_model.pb"))
 
 
 def missing_imports(path):

@@ -16,10 +16,11 @@ print("aside", file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize("how", ["-c", "-m", "a file"])
+@pytest.mark.parametrize("how", ["-c", "-m", "-P", "a file"])
 def test_a_program_is_started_as_python_starts_it(how, tmp_path):
   (tmp_path / "shown.py").write_text(SHOWN)
-  program = {"-c": ["-c", SHOWN], "-m": ["-m", "shown"], "a file": [tmp_path / "shown.py"]}[how]
+  path = tmp_path / "shown.py"
+  program = {"-c": ["-c", SHOWN], "-m": ["-m", "shown"], "-P": ["-P", path], "a file": [path]}[how]
   environment = {**os.environ, "HERE": "1"}
   done = warm.run(*program, "--a=1", 2, cwd=tmp_path, env=environment)
   command = [sys.executable, *map(str, program), "--a=1", "2"]

@@ -45,6 +45,21 @@ def start(*arguments, cwd=ROOT, env=None):
   return Process(arguments, str(cwd), environment)
 
 
+def start_with_streams(command, *, stdin, stdout, stderr, env):
+  """Starts [sys.executable, *arguments] with these streams, as subprocess.Popen does.
+
+  Args:
+    command: the words.
+    stdin: a descriptor.
+    stdout, stderr: open files.
+    env: all variables.
+  """
+  if sys.platform != "linux":
+    return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=env)
+  streams = [stdin, stdout.fileno(), stderr.fileno()]
+  return Process(command[1:], os.getcwd(), dict(env), streams)
+
+
 def run(*arguments, cwd=ROOT, env=None, timeout=120):
   """Returns the CompletedProcess of `python *arguments`, with what it printed."""
   process = start(*arguments, cwd=cwd, env=env)
@@ -55,16 +70,18 @@ def run(*arguments, cwd=ROOT, env=None, timeout=120):
 class Process:
   """What tests use of subprocess.Popen."""
 
-  def __init__(self, arguments, folder, environment):
+  def __init__(self, arguments, folder, environment, streams=None):
     self.args = arguments
     self.returncode = None
     self._control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    (self.stdout, output), (self.stderr, error) = _pipe(), _pipe()
-    nothing = os.open(os.devnull, os.O_RDONLY)
+    own = [control.detach()]
+    if streams is None:
+      (self.stdout, output), (self.stderr, error) = _pipe(), _pipe()
+      streams = [os.open(os.devnull, os.O_RDONLY), output, error]
+      own += streams
     request = json.dumps([arguments, folder, environment]).encode()
-    passed = [nothing, output, error, control.detach()]
-    socket.send_fds(_server(), [request], passed)
-    for each in passed:
+    socket.send_fds(_server(), [request], [*streams, own[0]])
+    for each in own:
       os.close(each)
     self.pid = self._receive(60)["pid"]
 
@@ -198,10 +215,14 @@ def _run(arguments, folder, environment, descriptors):
   os.environ.update(environment)
   random.seed()
   sys.modules["numpy"].random.seed()
-  added = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
-  kind = arguments[0]
-  first = {"-c": "", "-m": folder}.get(kind, os.path.dirname(os.path.abspath(kind)))
-  sys.path[:] = [first, *added, *sys.path[1:]]
+  given = environment.get("PYTHONPATH", "").split(os.pathsep)
+  added = [os.path.abspath(each) for each in given if each]  # as the interpreter makes them
+  if arguments[0] == "-P":
+    del arguments[0]
+  else:
+    kind = arguments[0]
+    added.insert(0, {"-c": "", "-m": folder}.get(kind, os.path.dirname(os.path.abspath(kind))))
+  sys.path[:] = [*added, *sys.path[1:]]
   code = _exit_code(lambda: _execute(arguments))
   threading._shutdown()  # waits for threads
   atexit._run_exitfuncs()

@@ -12,7 +12,8 @@ The language of a fenced block is followed by what to do with it:
     ```text output       what the block before must have printed, line by line; "..." stands for
                          anything
 
-Blocks without a mark are not looked at. Leaves with 1 at the first block that does not do what the
+Blocks without a mark are not looked at. `NAME.modules` has the modules that `python -m NAME` has
+imported at its end, one a line. Leaves with 1 at the first block that does not do what the
 guide says, and tells which.
 """
 
@@ -40,7 +41,7 @@ def blocks(text):
 def copy_repository(folder):
   """Fills a folder with what commands need; guides may write files next to those that are there."""
   for name in ("models", "input_pipelines", "gin_configs", "trainer"):
-    shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / name, folder / name)  # with bytecode, which fits: it keeps the times
 
 
 def run(text):
@@ -104,6 +105,7 @@ def _in_fork(runner, name, argv, log):
   sys.argv = argv
   with contextlib.ExitStack() as stack:
     stack.callback(sys.stdout.flush)
+    stack.callback(lambda: pathlib.Path(f"{name}.modules").write_text("\n".join(sys.modules)))
     runner(name, run_name="__main__")
 
 

@@ -36,6 +36,14 @@ def test_a_guide_does_what_it_says(path, tmp_path):
   assert code == 0, printed
 
 
+# What the README's first command does not need. Not jax: TensorFlow imports it by itself, where it
+# is installed, for TensorFlow Lite.
+UNUSED = (
+  "ai_edge_litert", "cmaes", "fastapi", "libtpu", "mlflow", "optuna", "prometheus_client", "pynvml",
+  "safetensors", "sqlalchemy", "tensorflow_datasets", "torch", "uvicorn", "wandb",
+  "trainer.pjrt.execution", "trainer.preflight", "trainer.sweep",
+)  # fmt: skip
+
 # What the README leaves to its reader: an input_fn and an Estimator for its model_fn.
 MINE = """
 ```python run
@@ -77,6 +85,10 @@ def test_the_readme_does_what_it_says(tmp_path):
   )
   code, printed = run_guide(path, tmp_path / "copy")
   assert code == 0, printed
+  # The command trains, evaluates, exports and checks the export.
+  imported = (tmp_path / "copy" / "trainer.main.modules").read_text().splitlines()
+  assert "trainer.outputs.verification" in imported
+  assert [name for name in UNUSED if name in imported] == []
 
 
 def test_the_readme_has_two_commands():
