@@ -209,7 +209,7 @@ def test_evaluations_give_numbers_of_numpy_as_a_session_did(tmp_path):
   assert kinds == dict.fromkeys(result, "float64") | {"global_step": "int64"}
   assert exporter.seen[-1] == result
   assert type(result["loss"].item()) is float
-  recorded = json.loads((tmp_path / "export" / "best_exporter" / "best.json").read_text())
+  recorded = json.loads((tmp_path / "export" / "best_exporter.best.json").read_text())
   assert recorded["loss"] == result["loss"].item()
 
 
@@ -228,11 +228,13 @@ def test_the_best_result_is_kept_with_a_checksum(tmp_path):
   exporter = tf_estimator.BestExporter(serving_input_receiver_fn=lambda: None, exports_to_keep=1)
 
   def export(loss):
-    return exporter.export(Exports(), str(tmp_path), "model.ckpt-1", {"loss": loss}, False)
+    folder = str(tmp_path / "best")
+    return exporter.export(Exports(), folder, "model.ckpt-1", {"loss": loss}, False)
 
   assert [bool(export(loss)) for loss in (0.9722, 0.9723, 0.5)] == [True, False, True]
-  assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 1
-  best = tmp_path / "best.json"
+  (exported,) = (tmp_path / "best").iterdir()  # programs take each name there for a SavedModel
+  assert exported.is_dir()
+  best = tmp_path / "best.best.json"
   best.write_text(best.read_text().replace("0.5", "0.4"))
   with pytest.raises(errors.FileDamagedError, match=r"best\.json is damaged \(.*checksum"):
     export(0.3)
@@ -255,12 +257,12 @@ def test_what_was_best_is_forgotten_when_a_training_goes_back(tmp_path):
   assert estimator.evaluate(batches(16, epochs=1))["global_step"] == 4
   estimator.train(batches(16), steps=1)
   assert estimator.latest_checkpoint() == str(tmp_path / "model.ckpt-5")
-  best = json.loads((tmp_path / "export" / "best_exporter" / "best.json").read_text())
+  best = json.loads((tmp_path / "export" / "best_exporter.best.json").read_text())
   assert (best["global_step"], best["loss"]) == (4, pytest.approx(results[4]["loss"]))
   aside = tmp_path / "set_aside-1"
   assert (aside / "model.ckpt-12.index").exists()
   assert (aside / "model.ckpt-12.meta").exists()
-  assert (aside / "export" / "best_exporter" / "best.json").exists()
+  assert (aside / "export" / "best_exporter.best.json").exists()
 
 
 def test_metrics_that_no_function_of_tf_metrics_made_are_refused(tmp_path):

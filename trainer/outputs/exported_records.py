@@ -1,7 +1,7 @@
-"""The records of exporters, beside their SavedModels.
+"""The records of exporters, in the folder of their SavedModels.
 
     exported.json     the newest SavedModel's folder, and its metrics with the step, for `exporters`
-    best.json         {metric: value}, of the BestExporter of trainer.compat.v1
+    ../NAME.best.json {metric: value}, of the BestExporter of trainer.compat.v1
     exporting.json    {"checkpoint": name, "metrics": {...}, "there": [what the folder had before]},
                       for as long as an export is pending
 
@@ -32,7 +32,6 @@ from trainer.outputs import description, numbered_exports
 from trainer.reporting import evaluations_file
 
 EXPORTED = "exported.json"
-_BEST = "best.json"
 _PENDING = "exporting.json"
 
 _METRICS = {"global_step": float, ...: float}
@@ -50,6 +49,14 @@ def read(folder: str) -> dict[str, Any] | None:
     {"folder": str, "metrics": _METRICS},
     "remove it; the record of past exports is then lost",
   )
+
+
+def best_file(folder: str) -> str:
+  """Returns the path of the best metrics of a BestExporter of trainer.compat.v1.
+
+  It is outside of the exporter's folder: there, programs take each name for a SavedModel.
+  """
+  return f"{folder.rstrip('/')}.best.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,8 +149,8 @@ def set_aside(model_dir: str, step: int, folder: str) -> None:
     folder: where the records go, below export/.
   """
   for exports in _folders(os.path.join(model_dir, "export")):
-    for name in (_PENDING, EXPORTED, _BEST):
-      path = os.path.join(exports, name)
+    pending, best = os.path.join(exports, _PENDING), best_file(exports)
+    for path in (pending, os.path.join(exports, EXPORTED), best):
       record = json_form.read(path, dict, "remove it") or {}
       metrics = record.get("metrics", record)
       if metrics.get("global_step", 0) <= step:
@@ -151,11 +158,11 @@ def set_aside(model_dir: str, step: int, folder: str) -> None:
       target = os.path.join(folder, os.path.relpath(path, model_dir))
       storage.makedirs(os.path.dirname(target))
       storage.copy(path, target, overwrite=True)
-      earlier = None if name == _PENDING else _earlier(model_dir, exports, metrics, step)
+      earlier = None if path == pending else _earlier(model_dir, exports, metrics, step)
       if earlier is None:
         storage.remove(path)
       else:
-        json_form.write(path, earlier["metrics"] if name == _BEST else earlier)
+        json_form.write(path, earlier["metrics"] if path == best else earlier)
 
 
 def _folders(base: str) -> Iterator[str]:

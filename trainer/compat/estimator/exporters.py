@@ -5,10 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from trainer.io import json_form
-from trainer.outputs import numbered_exports
+from trainer.outputs import exported_records, numbered_exports
 from trainer.reporting import metric_values
-
-_BEST = "best.json"
 
 
 class Exporter:
@@ -123,7 +121,7 @@ class BestExporter(_SavedModelExporter):
   def export(
     self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export
   ) -> Any:
-    path = os.path.join(export_path, _BEST)
+    path = exported_records.best_file(os.fspath(export_path))
     remedy = "remove it; Octet then forgets the best result so far"
     best = json_form.read(path, dict[str, float], remedy)
     if best is not None and not self._is_better(
