@@ -347,7 +347,7 @@ def absolute_dir(path: str | os.PathLike) -> str:
 
   The path stays valid when the process changes its working directory.
   """
-  path = os.fspath(path)
+  path = os.fspath(path).removeprefix("file://")
   if "://" in path:
     scheme, _, rest = path.partition("://")
     if {".", ".."} & set(rest.split("/")):

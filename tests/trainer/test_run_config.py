@@ -167,6 +167,7 @@ def test_a_misspelt_setting_is_told_with_those_like_it(make, message):
     ("gs://bucket/x/../run/.", "gs://bucket/run"),
     ("gs://bucket/a//b", "gs://bucket/a//b"),
     ("gs://bucket", "gs://bucket"),
+    ("file:///runs/digits/", "/runs/digits"),
   ],
 )
 def test_the_absolute_path_of_a_folder(given, expected, tmp_path, monkeypatch):

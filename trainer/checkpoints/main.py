@@ -22,11 +22,11 @@ import tempfile
 from collections.abc import Callable, Sequence
 
 from absl import flags
-from etils import epath
 
 from trainer import errors
 from trainer.checkpoints import file_names, state_file
 from trainer.cli import formatting
+from trainer.io import paths
 
 _OUTPUT = flags.DEFINE_string(
   "weights_file", None, "export-weights: the file, *.weights.h5 or *.safetensors."
@@ -75,7 +75,7 @@ def list_checkpoints(model_dir: str) -> list[str]:
   Raises:
     CheckpointNotFoundError: there are none.
   """
-  folder = epath.Path(model_dir)  # This needs no TensorFlow, so a list appears at once.
+  folder = paths.path(model_dir)  # This needs no TensorFlow, so a list appears at once.
   rows = [
     [str(step), formatting.size(size), f"{datetime.datetime.fromtimestamp(date):%Y-%m-%d %H:%M:%S}"]
     for step, size, date in file_names.written(folder)

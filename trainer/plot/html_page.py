@@ -13,10 +13,10 @@ import pathlib
 from typing import Any
 
 import jinja2
-from etils import epath
 
 from trainer import errors
 from trainer.cli import formatting
+from trainer.io import paths
 
 _ROOMS = pathlib.Path(__file__).resolve().parents[1]
 
@@ -41,7 +41,7 @@ def save(path: str, page: str) -> None:
     OutputError: it cannot write the file.
   """
   try:
-    epath.Path(path).write_text(page)
+    paths.path(path).write_text(page)
   except OSError as error:
     raise errors.OutputError(f"Cannot write {path} (--html): {error}") from error
 

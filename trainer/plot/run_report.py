@@ -19,11 +19,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from etils import epath
-
 from trainer.checkpoints import file_names
 from trainer.cli import formatting
-from trainer.io import json_form
+from trainer.io import json_form, paths
 from trainer.plot import curves, evaluation_charts, html_page
 from trainer.reporting import environment, evaluation_reports, metrics_file
 
@@ -50,7 +48,7 @@ def page(
     found: the curves to draw; `curves.collect` returns them. The results show all metrics.
     smoothing: see `curves.smooth`.
   """
-  folder = epath.Path(model_dir)
+  folder = paths.path(model_dir)
   lines = metrics_file.read(model_dir)
   name = curves.run_names([model_dir])[0]
   return html_page.render(
@@ -191,7 +189,7 @@ def _shares(row, names):
 def _evaluation(model_dir, report):
   """Returns the page's part about an evaluation report."""
   step, classes = report["step"], report.get("classes", [])
-  picture = epath.Path(f"{evaluation_reports.stem(model_dir, report['evaluation'], step)}.png")
+  picture = paths.path(f"{evaluation_reports.stem(model_dir, report['evaluation'], step)}.png")
   worst = report.get("worst", [])
   return dict(
     title=f"Evaluation {report['evaluation']}".strip() + f" at step {step:,}",

@@ -7,12 +7,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from etils import epath
 from gin import config_parser
 
 from trainer.cli import formatting
 from trainer.config import files as config_files
 from trainer.config import text as config_text
+from trainer.io import paths
 from trainer.plot import curves, html_page, run_report
 from trainer.reporting import environment, metrics_file
 
@@ -70,7 +70,7 @@ def _cells(values, keys):
 
 def _settings(model_dir):
   """Returns the bindings and the environment of a run, as key → text."""
-  folder = epath.Path(model_dir)
+  folder = paths.path(model_dir)
   given = [folder / name for name in _CONFIGS if (folder / name).exists()]
   records = environment.read(os.fspath(folder))
   surroundings = (

@@ -34,10 +34,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from etils import epath
 
 from trainer import errors
-from trainer.io import json_form
+from trainer.io import json_form, paths
 from trainer.reporting import metrics_file
 
 FOLDER = "evaluation_reports"
@@ -99,7 +98,7 @@ def newest(model_dir: str) -> list[dict[str, Any]]:
 
 def steps_of(model_dir: str) -> dict[str, list[int]]:
   """Returns the name of each evaluation with reports → their steps."""
-  folder = epath.Path(model_dir) / FOLDER
+  folder = paths.path(model_dir) / FOLDER
   steps: dict[str, list[int]] = {}
   for path in folder.iterdir() if folder.is_dir() else ():
     if match := _FILE.fullmatch(path.name):
@@ -114,7 +113,7 @@ def observed(model_dir: str, evaluation: str, step: int) -> dict[str, np.ndarray
   Raises:
     FileDamagedError: the file is missing or damaged.
   """
-  path = epath.Path(f"{stem(model_dir, evaluation, step)}.npz")
+  path = paths.path(f"{stem(model_dir, evaluation, step)}.npz")
   try:
     with np.load(io.BytesIO(path.read_bytes())) as arrays:
       return dict(arrays)

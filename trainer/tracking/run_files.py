@@ -6,9 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 
-from etils import epath
-
-from trainer.io import storage
+from trainer.io import paths, storage
 from trainer.outputs import exporters
 from trainer.plot import curves, html_page, run_report, runs_report
 from trainer.reporting import trial_file
@@ -25,7 +23,7 @@ def parameters(model_dir: str) -> dict[str, str]:
 
   A run without gin has none, nor has a run before its first device loop.
   """
-  path = epath.Path(model_dir) / "operative_config.gin"
+  path = paths.path(model_dir) / "operative_config.gin"
   return runs_report.bindings(path.read_text()) if path.exists() else {}
 
 
