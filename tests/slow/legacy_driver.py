@@ -244,9 +244,13 @@ def count_last(v1):
     def last(self, *args, assign=kind.assign, **kwargs):
       if self.op.name != "global_step":
         return assign(self, *args, **kwargs)
-      first = {one.initializer for one in v1.global_variables()}
+      variables = v1.global_variables()
+      first = {one.initializer.name for one in variables}
+      # init_from_checkpoint gives a variable another initializer; the graph keeps the former one.
+      first |= {f"{one.op.name}/Assign" for one in variables}
       operations = v1.get_default_graph().get_operations()
-      with v1.control_dependencies([o for o in operations if o.type in kinds and o not in first]):
+      wanted = [one for one in operations if one.type in kinds and one.name not in first]
+      with v1.control_dependencies(wanted):
         return assign(self, *args, **kwargs)
 
     kind.assign = last
