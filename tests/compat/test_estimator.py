@@ -213,6 +213,21 @@ def test_evaluations_give_numbers_of_numpy_as_a_session_did(tmp_path):
   assert recorded["loss"] == result["loss"].item()
 
 
+def test_the_last_checkpoint_is_exported_once_as_the_final_one(tmp_path):
+  class Noted(Results):
+    def export(self, estimator, path, checkpoint_path, eval_result, is_the_final_export):
+      self.seen.append((eval_result["global_step"], is_the_final_export))
+
+  config = tf_estimator.RunConfig(str(tmp_path), save_checkpoints_steps=2)
+  noted, estimator = Noted(), tf_estimator.Estimator(programs.model_fn, config=config)
+  tf_estimator.train_and_evaluate(
+    estimator,
+    tf_estimator.TrainSpec(batches(16), max_steps=4),
+    tf_estimator.EvalSpec(batches(16, epochs=1), steps=1, exporters=noted, throttle_secs=0),
+  )
+  assert noted.seen == [(2, False), (4, True)]
+
+
 class Exports:
   """Stands in for an Estimator that exports."""
 

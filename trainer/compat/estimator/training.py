@@ -45,7 +45,7 @@ def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpe
   exporters = eval_spec.exporters or ()
   if not isinstance(exporters, list | tuple):
     exporters = (exporters,)
-  noting = [_Noting(exporter) for exporter in exporters]
+  noting = [_Noting(exporter, train_spec.max_steps) for exporter in exporters]
   training = trainer.TrainSpec(
     train_spec.input_fn,
     max_steps=train_spec.max_steps,
@@ -66,14 +66,34 @@ def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpe
 
 
 class _Noting:
-  """An exporter that remembers its last export."""
+  """An exporter that remembers its last export.
 
-  def __init__(self, exporter: Any):
+  Octet calls an exporter for the last checkpoint, and once more at the end with
+  is_the_final_export. TensorFlow calls it once: a checkpoint of max_steps is the final one.
+  """
+
+  def __init__(self, exporter: Any, max_steps: int | None):
     self._exporter = exporter
+    self._max_steps = max_steps
+    self._final: str | None = None  # the checkpoint of the final export
     self.name = exporter.name
     self.exported: Any = None
 
-  def export(self, *args: Any, **kwargs: Any) -> Any:
-    exported = self._exporter.export(*args, **kwargs)
+  def export(
+    self,
+    estimator: Any,
+    export_path: str,
+    checkpoint_path: str,
+    eval_result: dict[str, Any],
+    is_the_final_export: bool,
+  ) -> Any:
+    if self._final == checkpoint_path:
+      return None
+    if self._max_steps is not None and eval_result["global_step"] >= self._max_steps:
+      is_the_final_export = True
+    exported = self._exporter.export(
+      estimator, export_path, checkpoint_path, eval_result, is_the_final_export
+    )
+    self._final = checkpoint_path if is_the_final_export else None
     self.exported = exported or self.exported
     return exported
