@@ -40,6 +40,11 @@ def a_name_with_a_slash(tf, keras, x):
     return keras.layers.Dense(2, name="d")(x)
 
 
+def a_layer_with_a_slash(tf, keras, x):
+  with tf.variable_scope("outer"):
+    return keras.layers.Dense(2, name="inner/d")(x)
+
+
 def a_name_scope(tf, keras, x):
   with tf.name_scope("scope"):
     return keras.layers.Dense(2, name="d")(x)
