@@ -66,17 +66,22 @@ def _command(line):
     return ""
   fails = words[0] == "!"
   if words[:2] == ["python", "-m"] and words[-1] == "&":
-    process = _fork(runpy.run_module, words[2], words[2:-1], pathlib.Path("background.log"))
+    process = _fork(_run_module, words[2], words[2:-1], pathlib.Path("background.log"))
     atexit.register(process.kill)
     return ""
   if words[fails : fails + 2] == ["python", "-m"]:
     words = words[fails + 2 :]
-    return _python(runpy.run_module, words[0], words, line, fails)
+    return _python(_run_module, words[0], words, line, fails)
   done = subprocess.run(
     line, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
   )
   assert done.returncode == 0, f"{line}\nleft with {done.returncode} and said:\n{done.stdout}"
   return done.stdout
+
+
+def _run_module(name, run_name):
+  """As `python -m`: a training records the name of the main module."""
+  runpy.run_module(name, run_name=run_name, alter_sys=True)
 
 
 def _python(runner, name, argv, shown, fails=False):

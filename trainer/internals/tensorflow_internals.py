@@ -28,6 +28,11 @@ CREATE_OPERATION = private_names.member(
 # tf.gradients, which also computes the gradients of tf.compat.v1's optimizers.
 GRADIENTS = private_names.member("tensorflow.python.ops.gradients_util._GradientsHelper")
 
+# Searches the graph behind the results of a tf.custom_gradient for variables.
+DEPENDENT_VARIABLES = private_names.member(
+  "tensorflow.python.ops.custom_gradient._get_dependent_variables"
+)
+
 # Ends the trace of a graph, and adds control dependencies to its operations.
 ADD_CONTROL_DEPENDENCIES = private_names.member(
   "tensorflow.python.framework.auto_control_deps.AutomaticControlDependencies.__exit__"
