@@ -9,8 +9,6 @@ from etils import epath
 
 from trainer import errors
 
-LOCAL = "file://"
-
 
 def path(given: str | os.PathLike) -> epath.Path:
   """Returns the path of a file or folder.
@@ -18,10 +16,10 @@ def path(given: str | os.PathLike) -> epath.Path:
   Raises:
     SettingError: the address is of another file system.
   """
-  text = os.fspath(given).removeprefix(LOCAL)
+  text = os.fspath(given).removeprefix("file://")
   try:
     return epath.Path(text)
   except KeyError as error:
     raise errors.SettingError(
-      f"Cannot read {text} here: expected a local path, gs://... or s3://..."
+      f"{text} is no usable path here: expected a local path, gs://... or s3://..."
     ) from error

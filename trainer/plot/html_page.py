@@ -39,6 +39,7 @@ def save(path: str, page: str) -> None:
 
   Raises:
     OutputError: it cannot write the file.
+    SettingError: the path is of a file system that only TensorFlow knows.
   """
   try:
     paths.path(path).write_text(page)

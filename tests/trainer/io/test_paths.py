@@ -17,5 +17,7 @@ def test_buckets():
 
 
 def test_another_file_system_is_refused_with_words():
-  with pytest.raises(errors.SettingError, match=r"Cannot read hdfs://h/x here: expected a local"):
+  with pytest.raises(
+    errors.SettingError, match=r"hdfs://h/x is no usable path here: expected a local path, gs://"
+  ):
     paths.path("hdfs://h/x")
