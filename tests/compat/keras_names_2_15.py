@@ -45,6 +45,20 @@ def a_layer_with_a_slash(tf, keras, x):
     return keras.layers.Dense(2, name="inner/d")(x)
 
 
+def the_name_of_a_layer_with_a_slash(tf, keras, x):
+  layer = keras.layers.Dense(2, name="inner/d")
+  with tf.variable_scope(layer.name.replace("/", "_of_")):
+    return keras.layers.Dense(2, name="e")(layer(x))
+
+
+def a_number_beside_the_inputs(tf, keras, x):
+  class Repeated(keras.layers.Layer):
+    def call(self, x, count, scale=1.0):
+      return scale * keras.layers.Dense(2 * count, name="d")(x)
+
+  return Repeated(name="repeated")(x, 3, 0.5)
+
+
 def a_name_scope(tf, keras, x):
   with tf.name_scope("scope"):
     return keras.layers.Dense(2, name="d")(x)

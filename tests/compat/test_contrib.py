@@ -242,6 +242,7 @@ def test_metrics_of_a_host_call_count_until_they_are_reset(tmp_path, by_estimato
   [
     (lambda: contrib.opt.AdamWOptimizer(0.1, 0.01), {"AdamW", "AdamW_1"}),
     (lambda: contrib.opt.LazyAdamOptimizer(0.01), {"Adam", "Adam_1"}),
+    (lambda: contrib.opt.NadamOptimizer(0.01), {"Adam", "Adam_1"}),
     (
       lambda: contrib.estimator.clip_gradients_by_norm(tf.train.MomentumOptimizer(0.1, 0.9), 1e-3),
       {"Momentum"},
@@ -404,6 +405,72 @@ def test_layer_norm_basic_lstm_cell(is_normalized):
   new_h = np.tanh(new_c) * sigmoid(o)
   for one, other in zip(found, [new_h, new_c, new_h], strict=True):
     np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_nas_cell_as_in_tensorflow_addons():
+  """tfa.rnn.NASCell(4, projection=2, use_bias=True) of tensorflow-addons 0.23 gave the numbers."""
+  random = np.random.RandomState(0)
+  x, c, m = (random.randn(2, size).astype(np.float32) for size in (3, 4, 2))
+  shapes = {"kernel": (3, 32), "recurrent_kernel": (2, 32), "bias": (32,)}
+  shapes["projection_weights"] = (4, 2)
+  weights = {name: random.randn(*shape) for name, shape in shapes.items()}
+  with tf.Graph().as_default(), tf.Session() as session:
+    cell = contrib.rnn.NASCell(4, num_proj=2, use_bias=True)
+    output, state = cell(tf.constant(x), (tf.constant(c), tf.constant(m)))
+    session.run(tf.global_variables_initializer())
+    for variable in tf.global_variables():
+      session.run(variable.assign(weights.pop(variable.op.name.removeprefix("nas_cell/"))))
+    output, c, m = session.run([output, *state])
+  assert not weights
+  np.testing.assert_allclose(output, [[-0.0785065, 0.1434238], [0.2076845, -0.1563031]], rtol=1e-5)
+  np.testing.assert_array_equal(m, output)
+  wanted = [
+    [0.1594925, -0.1325558, -0.0083555, 0.3609928],
+    [0.2481985, 0.3926055, 0.2946071, 0.1210780],
+  ]
+  np.testing.assert_allclose(c, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_nadam_looks_ahead_by_the_first_moment(is_sparse):
+  first = np.array([[0.3, -0.2], [0.1, 0.4]], np.float32)
+  rate, beta1, beta2, epsilon = 0.1, 0.9, 0.999, 1e-8
+  wanted, m, v = first.astype(np.float64), 0.0, 0.0
+  for step in (1, 2, 3):
+    gradient = 2 * wanted
+    m, v = beta1 * m + (1 - beta1) * gradient, beta2 * v + (1 - beta2) * gradient**2
+    scale = rate * np.sqrt(1 - beta2**step) / (1 - beta1**step)
+    wanted = wanted - scale * ((1 - beta1) * gradient + beta1 * m) / (np.sqrt(v) + epsilon)
+  with tf.Graph().as_default(), tf.Session() as session:
+    w = tf.get_variable("w", initializer=first)
+    loss = tf.reduce_sum(tf.square(tf.gather(w, [0, 1]) if is_sparse else w))
+    train_op = contrib.opt.NadamOptimizer(rate).minimize(loss)
+    session.run(tf.global_variables_initializer())
+    for _ in range(3):
+      session.run(train_op)
+    np.testing.assert_allclose(session.run(w), wanted, atol=3e-6)  # 1 - beta2 in float32
+    assert {"w/Adam", "w/Adam_1"} <= {one.op.name for one in tf.global_variables()}
+
+
+def test_model_analyzer_counts_entries_and_bytes(capsys):
+  from trainer.compat.v1.contrib.slim import model_analyzer
+
+  with tf.Graph().as_default() as graph:
+    w = tf.get_variable("w", [3, 4])
+    step = tf.get_variable("step", [], tf.int64, trainable=False)
+    assert model_analyzer.analyze_vars([w, step], print_info=True) == (13, 56)
+    said = capsys.readouterr().out.splitlines()
+    before = model_analyzer.analyze_ops(graph)
+    tf.zeros([2, 5], name="ten")
+    assert model_analyzer.analyze_ops(graph, print_info=True) == before + 10
+  assert said[1] == "Variables: name (type shape) [size]"
+  assert said[3] == "w:0 (float32 3x4) [12, bytes: 48]"
+  assert said[4:] == [
+    "step:0 (int64 ) [1, bytes: 8]",
+    "Total size of variables: 13",
+    "Total bytes of variables: 56",
+  ]
+  assert "ten \t-> (float32 2x5) [10]\n" in capsys.readouterr().out
 
 
 def test_functions_of_contrib_nn():

@@ -731,6 +731,38 @@ def test_a_session_outside_of_a_graph_is_told(tmp_path, run_command, text, is_to
   assert done.returncode == is_told
 
 
+@pytest.mark.parametrize(
+  ("base", "method", "is_told"),
+  [
+    ("tf.keras.optimizers.Optimizer", "_resource_apply_dense", True),
+    ("tf.compat.v1.keras.optimizers.Adam", "get_updates", True),
+    ("adam.Adam", "_resource_apply_sparse", True),
+    ("keras.optimizers.SGD", "_create_slots", True),
+    ("tf.keras.optimizers.Optimizer", "update_step", False),
+    ("tf.train.Optimizer", "_resource_apply_dense", False),
+  ],
+)
+def test_an_optimizer_of_keras_2_is_told(tmp_path, run_command, base, method, is_told):
+  imports = "import keras\nimport tensorflow as tf\nfrom tensorflow.keras.optimizers import legacy"
+  text = f"{imports} as adam\ntf.placeholder\nclass Mine({base}):\n  def {method}(self): pass\n"
+  path = write(tmp_path, text)
+  done = run_command(path, "--api=v1")
+  said = f"keras2  {path}:5: Keras 3 calls no {method} of an optimizer, so Mine does not train."
+  assert (said in done.stdout) == is_told
+  assert done.returncode == is_told
+
+
+def test_a_programs_own_tensorflow_estimator_is_told(tmp_path, run_command):
+  own = tmp_path / "tensorflow_estimator"
+  own.mkdir()
+  write(own, "import numpy\n")
+  path = write(tmp_path, "from tensorflow_estimator.python.estimator import estimator\n")
+  assert run_command(path).returncode == 0  # a package of this name may be installed
+  done = run_command(str(tmp_path))
+  assert f"own     {own} is the program's own package." in done.stdout
+  assert done.returncode == 1
+
+
 def test_a_module_for_an_unused_option_is_there_without_names(tmp_path, run_command):
   path = write(tmp_path, "from tensorflow.contrib import cloud\n")
   assert run_command(path).returncode == 0

@@ -5,10 +5,11 @@ whether each program means names of TensorFlow 1 or 2 by a plain `tensorflow`. F
 its source: TensorFlow, trainer.compat, or nothing. --run imports each module in its own process.
 The exit status is 1 if a name cannot work, if the names that a program means are unclear, if a file
 is no Python 3, if a package is not installed, if the command cannot see which names of a module a
-program uses, if a hook feeds an iterator, if a session has no graph, or if an import of --run
-fails.
+program uses, if a program does what Octet refuses (a line `fed`, `session`, `keras2` or `own`), or
+if an import of --run fails.
 """
 
+import itertools
 import os
 import sys
 
@@ -35,17 +36,7 @@ _API = flags.DEFINE_enum(
 
 
 def main(argv: list[str]) -> None:
-  from trainer.compat.scan import (
-    apis,
-    exports,
-    fed_iterators,
-    imports,
-    report,
-    sessions,
-    source,
-    trial,
-    verdicts,
-  )
+  from trainer.compat.scan import apis, exports, imports, refused, report, source, trial, verdicts
 
   if len(argv) < 2:
     raise errors.SettingError(
@@ -64,7 +55,7 @@ def main(argv: list[str]) -> None:
   sources = [one for program in programs for one in program.sources]
   found = report.rows(programs)
   missing = exports.missing(sources)
-  unseen = [*report.unseen(programs), *fed_iterators.lines(programs), *sessions.lines(programs)]
+  unseen = [*report.unseen(programs), *itertools.chain(*refused.found(programs).values())]
   diffs = [report.diff(one, program.api) for program in programs for one in program.sources]
   if _RUN.value and any(diffs) and not _WRITE.value:
     raise errors.SettingError("--run imports the files on the disk: add --write.")

@@ -8,6 +8,14 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 
+def _numbers(adam: v1.train.AdamOptimizer, var: tf.Variable) -> tuple[tf.Tensor, ...]:
+  """Returns (beta1, beta2, this step's rate, epsilon) in a variable's dtype."""
+  given = adam._beta1_t, adam._beta2_t, adam._lr_t, adam._epsilon_t, *adam._get_beta_accumulators()
+  dtype = var.dtype.base_dtype
+  beta1, beta2, rate, epsilon, power1, power2 = (tf.cast(one, dtype) for one in given)
+  return beta1, beta2, rate * tf.sqrt(1 - power2) / (1 - power1), epsilon
+
+
 class LazyAdamOptimizer(v1.train.AdamOptimizer):
   """Adam that updates only the rows that a sparse gradient has."""
 
@@ -15,20 +23,49 @@ class LazyAdamOptimizer(v1.train.AdamOptimizer):
     return self._resource_apply_sparse(grad.values, var, grad.indices)
 
   def _resource_apply_sparse(self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor) -> Any:
-    beta1_power, beta2_power = self._get_beta_accumulators()
-    dtype = var.dtype.base_dtype
-    power1, power2 = tf.cast(beta1_power, dtype), tf.cast(beta2_power, dtype)
-    beta1, beta2 = tf.cast(self._beta1_t, dtype), tf.cast(self._beta2_t, dtype)
-    rate = tf.cast(self._lr_t, dtype) * tf.sqrt(1 - power2) / (1 - power1)
+    beta1, beta2, rate, epsilon = _numbers(self, var)
     m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
     m_rows = beta1 * tf.gather(m, indices) + (1 - beta1) * grad
     v_rows = beta2 * tf.gather(v, indices) + (1 - beta2) * tf.square(grad)
-    step = rate * m_rows / (tf.sqrt(v_rows) + tf.cast(self._epsilon_t, dtype))
+    step = rate * m_rows / (tf.sqrt(v_rows) + epsilon)
     return tf.group(
       m.scatter_update(tf.IndexedSlices(m_rows, indices)),
       v.scatter_update(tf.IndexedSlices(v_rows, indices)),
       var.scatter_sub(tf.IndexedSlices(step, indices)),
     )
+
+
+class NadamOptimizer(v1.train.AdamOptimizer):
+  """Adam with Nesterov's momentum: http://cs229.stanford.edu/proj2015/054_report.pdf."""
+
+  def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> Any:
+    power1, power2 = (tf.cast(one, grad.dtype) for one in self._get_beta_accumulators())
+    return tf.raw_ops.ResourceApplyAdam(
+      var=var.handle,
+      m=self.get_slot(var, "m").handle,
+      v=self.get_slot(var, "v").handle,
+      beta1_power=power1,
+      beta2_power=power2,
+      lr=tf.cast(self._lr_t, grad.dtype),
+      beta1=tf.cast(self._beta1_t, grad.dtype),
+      beta2=tf.cast(self._beta2_t, grad.dtype),
+      epsilon=tf.cast(self._epsilon_t, grad.dtype),
+      grad=grad,
+      use_nesterov=True,
+    )
+
+  def _resource_apply_sparse(self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor) -> Any:
+    """Moves only the gradient's rows, and decays the moments of all."""
+    beta1, beta2, rate, epsilon = _numbers(self, var)
+    rows, changes = [], []
+    for name, beta, values in (("m", beta1, grad), ("v", beta2, tf.square(grad))):
+      slot = self.get_slot(var, name)
+      kept = beta * slot.read_value()
+      new = tf.tensor_scatter_nd_add(kept, indices[:, tf.newaxis], (1 - beta) * values)
+      rows.append(tf.gather(new, indices))
+      changes.append(slot.assign(new))
+    step = rate * ((1 - beta1) * grad + beta1 * rows[0]) / (tf.sqrt(rows[1]) + epsilon)
+    return tf.group(var.scatter_sub(tf.IndexedSlices(step, indices)), *changes)
 
 
 class DecoupledWeightDecayExtension:

@@ -140,25 +140,31 @@ def _make_variable(original, self, *args, **kwargs):
   original(self, *args, **kwargs)
 
 
+class _SlashedName(str):
+  """A layer's name with slashes, which Keras 3 looks for and refuses; Keras 2 allowed them."""
+
+  def __contains__(self, part: str) -> bool:
+    return part != "/" and super().__contains__(part)
+
+
 @patches.replaces(keras.Operation, "__init__")
 def _name(original, self, name=None):
   slashed = habits.are_enabled() and isinstance(name, str) and "/" in name
-  original(self, name.replace("/", "_") if slashed else name)
-  if slashed:  # Keras 3 refuses such a name; a layer's scope had it in Keras 2
-    self._scope_of_2_15 = name
+  original(self, _SlashedName(name) if slashed else name)
 
 
 @patches.replaces(keras.layers.Layer, "__call__")
 def _call_layer(original, self, *args, **kwargs):
   if not habits.are_enabled():
     return original(self, *args, **kwargs)
+  keras_internals.allow_positional_values(self)
   graph, outer = v1.get_default_graph(), _call.get()
   with contextlib.ExitStack() as scopes:
     if outer is not None and outer.graph is not graph:
       # Keras builds some layers by tracing their call, in a new graph without the scopes around.
       scopes.enter_context(tf.name_scope(outer.scope + _current_scope()))
     scope = _current_scope() if _is_rebuilt(self, args) else None
-    scope = scope or scopes.enter_context(tf.name_scope(getattr(self, "_scope_of_2_15", self.name)))
+    scope = scope or scopes.enter_context(tf.name_scope(self.name))
     scopes.enter_context(patches.set_context(_call, _Call(self, graph, scope)))
     if _is_made.get():  # restart the paths of variables here, as in earlier checkpoints
       scopes.enter_context(keras.name_scope("", override_parent="", deduplicate=False))

@@ -6,7 +6,7 @@ import json
 import pathlib
 from collections.abc import Iterator
 
-from trainer.compat.scan import fed_iterators, imports, sessions, verdicts
+from trainer.compat.scan import imports, refused, verdicts
 from trainer.compat.scan.apis import Program
 from trainer.compat.scan.source import INSIDE, PLAIN, V1, V2, Source
 
@@ -180,7 +180,7 @@ def as_json(
 ) -> str:
   """All as JSON: {"programs": [...], "names": [...], "diffs": {path: diff}, "unread": {path: why},
   "own_trainers": [...], "failed": {path: why}, "missing": {package: [place, ...]},
-  "unseen": [...], "fed": [...], "sessions": [...]}.
+  "unseen": [...]}, and the lines of refused.found.
 
   Args:
     unread: path → why the file is unreadable.
@@ -204,6 +204,5 @@ def as_json(
   }
   whole = {"programs": told, "names": found, "diffs": diffs, "unread": unread, "failed": failed}
   whole |= {"own_trainers": [*own_trainers(programs)], "missing": missing}
-  whole |= {"unseen": [*unseen(programs)], "fed": [*fed_iterators.lines(programs)]}
-  whole |= {"sessions": [*sessions.lines(programs)]}
+  whole |= {"unseen": [*unseen(programs)]} | refused.found(programs)
   return json.dumps(whole, indent=1)

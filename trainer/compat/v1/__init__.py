@@ -179,6 +179,7 @@ MODULES = {
   "contrib.rnn": Names(
     ".layers.rnn_cell",
     ".layers.fused_rnn",
+    ".layers.nas_cell",
     ".layers.normalized_rnn",
     ".layers.projected_rnn",
     ".layers.stacked_rnn",
@@ -209,6 +210,7 @@ MODULES = {
     ".contrib.slim_learning",
     homes={".contrib.train_ops": "add_gradients_summaries clip_gradient_norms multiply_gradients"},
   ),
+  "contrib.slim.model_analyzer": Names(".contrib.model_analyzer"),
   "contrib.slim.metrics": Names("trainer.compat.v1.contrib.metrics"),
   "contrib.slim.parallel_reader": Names(".contrib.data_files"),
   "contrib.slim.nets": Names(homes={".contrib.slim_nets": _SLIM_NETS}),
