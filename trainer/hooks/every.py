@@ -9,7 +9,7 @@ class Every:
 
   The timer is due if the global step has reached or passed a multiple of `steps` or a step of `at`,
   or if `seconds` have gone by. A loop may pass several of these steps at once; the timer is then
-  due once.
+  due once. The timer works again after a training goes back to an earlier step.
 
   Args:
     steps: due at the multiples of this number; None for never.
@@ -41,6 +41,9 @@ class Every:
 
   def is_due(self, step: int) -> bool:
     """Whether the timer is due at this step."""
+    # A training that went back to a checkpoint. The timer does not know its step.
+    if step < self._last_step:
+      self._last_step = step - 1
     by_steps = self._steps is not None and step // self._steps > self._last_step // self._steps
     by_seconds = self._seconds is not None and self._clock() - self._last_time >= self._seconds
     by_list = any(self._last_step < at <= step for at in self._at)

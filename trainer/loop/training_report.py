@@ -41,8 +41,7 @@ class TrainingReport:
     cadence = config.save_summary_steps
     first = _FIRST_REPORTS if cadence >= _RARE else ()
     self._summary_due = every.Every(steps=cadence, at=first, start=self.start)
-    self._log_totals = totals.Totals(self.batch_size)
-    self._summary_totals = totals.Totals(self.batch_size)
+    self._clear_totals()
     self._writer = summaries.Writer(self.model_dir)
     self._progress = progress.Progress(self.start, self.final_step, config.show_progress)
     if self.writes:
@@ -50,8 +49,16 @@ class TrainingReport:
 
   def went_back_to(self, step: int) -> None:
     """Records a return to an earlier step, which makes later reports invalid."""
+    # The unreported loops ended in the fault, and the next reports are of the repeated steps.
+    self._clear_totals()
+    for timer in (self._log_due, self._summary_due):
+      timer.restart(step)
     if self.writes:
       self._begin(step)
+
+  def _clear_totals(self):
+    self._log_totals = totals.Totals(self.batch_size)
+    self._summary_totals = totals.Totals(self.batch_size)
 
   def _begin(self, step):
     metrics_file.begin(self.model_dir, step)

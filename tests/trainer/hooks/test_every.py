@@ -48,3 +48,12 @@ def test_steps_or_seconds_whichever_comes_first():
 
 def test_neither_is_never():
   assert due_steps(every.Every(), range(1, 50)) == []
+
+
+def test_steps_count_again_after_a_return_to_an_earlier_step():
+  timer = every.Every(steps=100, at=(50,))
+  assert due_steps(timer, range(10, 910, 10)) == [50, *range(100, 1000, 100)]
+  assert due_steps(timer, range(10, 230, 10)) == [50, 100, 200]
+  assert not timer.due(220)
+  timer.restart(900)
+  assert due_steps(timer, [105, 195, 205, 299, 300]) == [205, 300]
