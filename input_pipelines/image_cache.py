@@ -15,6 +15,7 @@ import hashlib
 import os
 import shutil
 import time
+import uuid
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def load(
         _in_memory[key] = tf.convert_to_tensor(pixels), labels
     return _in_memory[key]
   path = os.path.join(cache, f"{source.name.replace('/', '_')}-{key}")
-  if not tf.io.gfile.exists(path + ".labels.npy"):
+  if not _is_complete(path, source, size):
     _write(source, size, crop, path)
   with tf.io.gfile.GFile(path + ".labels.npy", "rb") as file:
     labels = np.load(file)
@@ -70,6 +71,13 @@ def load(
       dtype=tf.uint8, shape=[source.count, *size], memory_region_name=path + ".pixels"
     )
   return pixels, labels
+
+
+def _is_complete(path, source, size):
+  """Whether both files exist, and the pixels are whole: somebody may have copied a part of them."""
+  if not tf.io.gfile.exists(path + ".labels.npy") or not tf.io.gfile.exists(path + ".pixels"):
+    return False
+  return tf.io.gfile.stat(path + ".pixels").length == source.count * int(np.prod(size))
 
 
 def clear() -> None:
@@ -92,7 +100,8 @@ def _check_memory(source, size):
 
 def _write(source, size, crop, path):
   folder = os.path.dirname(path)
-  aside = f"{path}.writing-{os.getpid()}"
+  # Not the process ID: processes of two machines may have the same one, and share the folder.
+  aside = f"{path}.writing-{uuid.uuid4().hex}"
   needed = source.count * int(np.prod(size))
   try:
     tf.io.gfile.makedirs(folder)

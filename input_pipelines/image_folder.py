@@ -177,7 +177,7 @@ def source_of(
 
   return labelled_images.Source(
     name="image_folder.input_fn",
-    key=_key(directory, paths),
+    key=_key(directory, paths, labels),
     count=len(paths),
     image_shape=(None, None, channels),
     stream=stream,
@@ -268,9 +268,12 @@ def _place(name):
   )
 
 
-def _key(directory, paths):
-  """Returns a key of the files' names, sizes and times; a changed file invalidates a cache."""
+def _key(directory, paths, labels):
+  """Returns a key of the files' names, sizes and times, and of their labels.
+
+  A changed file invalidates a cache. So does a new folder without images: it changes the labels.
+  """
   files = [
     (path, stat.length, stat.mtime_nsec) for path in paths for stat in [tf.io.gfile.stat(path)]
   ]
-  return directory, hashlib.sha256(repr(files).encode()).hexdigest()
+  return directory, hashlib.sha256(repr((files, list(labels))).encode()).hexdigest()

@@ -94,8 +94,4 @@ def _found(source, stream, function):
 def _reason(error):
   """Returns the text of TensorFlow's error, or of our own assertion in it."""
   asserted = re.search(r"assertion failed: \[(.*)\]", error.message)
-  return (
-    asserted[1]
-    if asserted
-    else re.sub(r"\{\{.*?\}\} ?|\[Op:.*", "", error.message.splitlines()[0]).strip()
-  )
+  return asserted[1] if asserted else re.sub(r"\[Op:.*", "", errors.first_line(error)).strip()

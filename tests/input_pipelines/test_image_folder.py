@@ -1,7 +1,6 @@
 """A folder with a sub-folder for each class."""
 
 import logging
-import types
 
 import numpy as np
 import pytest
@@ -153,25 +152,6 @@ def test_disk_cache_is_written_once_and_not_used_for_new_files(folder, tmp_path)
   (folder / "ant" / "0.png").write_bytes(tiny_data.png(99))
   assert tiny_data.values(read(folder, cache=str(cache)))[0] == 99
   assert len(list(cache.iterdir())) == 4
-
-
-def test_memory_is_filled_once(folder, monkeypatch):
-  read(folder)
-  monkeypatch.setattr(image_cache, "_fill", None)
-  assert tiny_data.values(read(folder)) == list(range(0, 80, 10))
-
-
-def test_too_little_memory(folder, monkeypatch):
-  read(folder)
-  image_cache.clear()
-  free = types.SimpleNamespace(available=2 * 8 * (8 * 8 * 3) - 1)
-  monkeypatch.setattr(image_cache.psutil, "virtual_memory", lambda: free)
-  with pytest.raises(
-    errors.SettingError,
-    match=r'image_folder.input_fn.cache = "memory" needs .* '
-    r"decodes 8 images",
-  ):
-    read(folder)
 
 
 @pytest.mark.parametrize("content", [b"", b"not an image", tiny_data.png(5)[:40]])
