@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from absl import logging
 
+from trainer import errors
 from trainer.tracking import later, mlflow_run, trackers
 from trainer.tracking import record as record_lib
 
@@ -19,7 +20,8 @@ def finish(
 ) -> None:
   """Sends the results of a sweep to MLflow, and the lines that its trials could not send.
 
-  A failure is a warning. If no trial had MLflow's hook, the function does nothing.
+  A failure is a warning. If no trial had MLflow's hook, the function does nothing. It leaves out a
+  trial that failed before its hook began.
 
   Args:
     sweep_dir: the sweep's folder.
@@ -27,20 +29,23 @@ def finish(
     files: name in MLflow → path.
     trials: folder of each run → how it ended, see `trackers`.
   """
-  records = (record_lib.read(folder, "mlflow") for folder in (sweep_dir, *trials))
-  known = next(filter(None, records), None)
-  if known is None:
-    return
-  parent = mlflow_run.MlflowRun(sweep_dir, known.server, known.project, "")
+  name = "MLflow"
   try:
+    known = {folder: record_lib.read(folder, "mlflow") for folder in (sweep_dir, *trials)}
+    first = next(filter(None, known.values()), None)
+    if first is None:
+      return
+    parent = mlflow_run.MlflowRun(sweep_dir, first.server, first.project, "")
+    name = parent.name
     for folder, status in trials.items():
-      if status != trackers.FINISHED or later.is_missing_something(folder):
-        later.send(folder, known.server, status)
+      if known[folder] and (status != trackers.FINISHED or later.is_missing_something(folder)):
+        later.send(folder, first.server, status)
     parent.open([])
     parent.set_results(results, len(trials))
     parent.add_files(files)
     parent.close(trackers.FINISHED)
-  except (trackers.UnreachableError, trackers.RefusedError) as error:
+  # A damaged mlflow.json is an OctetError.
+  except (trackers.UnreachableError, trackers.RefusedError, errors.OctetError) as error:
     logging.warning(
-      "%s does not have the sweep's results: %s. The same command sends them.", parent.name, error
+      "%s does not have the sweep's results: %s. The same command sends them.", name, error
     )

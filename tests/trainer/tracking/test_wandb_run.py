@@ -9,7 +9,6 @@ import pytest
 import trainer
 from tests.trainer import programs
 from tests.trainer.tracking import fake_wandb
-from trainer import errors
 from trainer.reporting import metrics_file, trial_file
 from trainer.tracking import sender, trackers, wandb_run
 
@@ -145,9 +144,3 @@ def test_a_training_that_does_not_finish_has_an_exit_code(tmp_path, wandb, statu
   run.open([])
   run.close(status)
   assert wandb.runs[0].exit_code == 1
-
-
-def test_without_wandb_the_hook_says_how_to_install_it(monkeypatch):
-  monkeypatch.setattr(wandb_run.importlib.util, "find_spec", lambda name: None)
-  with pytest.raises(errors.SettingError, match=r"WandbHook needs wandb: pip install .*\[wandb\]"):
-    trainer.WandbHook()
