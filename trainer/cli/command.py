@@ -13,6 +13,7 @@ after Ctrl-C.
 
 import functools
 import logging
+import math
 import pathlib
 import sys
 from collections.abc import Callable
@@ -106,6 +107,10 @@ def _parse(argv, positional):
     rest = flags.FLAGS(argv)
   except flags.Error as error:
     _fail(f"{error} (--help lists the flags)")
+  for name, value in flags.FLAGS.flag_values_dict().items():
+    # Bounds of absl accept NaN, and no clock or size can be infinite.
+    if isinstance(value, float) and not math.isfinite(value):
+      _fail(f"--{name}={value}: expected a finite number (--help lists the flags)")
   if len(rest) > 1 and not positional:
     _fail(f"unexpected argument {rest[1]!r}: write flags as --name=value (--help lists them)")
   return rest

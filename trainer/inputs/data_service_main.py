@@ -89,9 +89,10 @@ def _dispatcher():
 
 def _worker():
   match = re.fullmatch(r"(.+):(\d{1,5})", _DISPATCHER.value)
-  if not match or "/" in _DISPATCHER.value:
+  if not match or "/" in _DISPATCHER.value or not 0 < int(match[2]) < 1 << 16:
     raise errors.SettingError(
-      f"--dispatcher is {_DISPATCHER.value!r}; a worker needs the dispatcher's HOST:PORT."
+      f"--dispatcher is {_DISPATCHER.value!r}; a worker needs the dispatcher's HOST:PORT, with a "
+      "port of 1 to 65535."
     )
   if gin_flags.GIN_FILE.value:
     gin_flags.load()
@@ -120,5 +121,5 @@ def _started(start):
     return start()
   except (tf.errors.OpError, RuntimeError, ValueError) as error:
     raise errors.SettingError(
-      f"The server does not start (--port={_PORT.value}): {str(error).splitlines()[0]}"
+      f"The server does not start (--port={_PORT.value}): {errors.first_line(error)}"
     ) from error

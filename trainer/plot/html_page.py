@@ -42,7 +42,9 @@ def save(path: str, page: str) -> None:
     SettingError: the path is of a file system that only TensorFlow knows.
   """
   try:
-    paths.path(path).write_text(page)
+    # Pages say that they are in UTF-8; the system's own encoding may be another one. A file's name
+    # may have bytes that UTF-8 lacks: "?" stands for them.
+    paths.path(path).write_bytes(page.encode(errors="replace"))
   except OSError as error:
     raise errors.OutputError(f"Cannot write {path} (--html): {error}") from error
 

@@ -29,7 +29,6 @@ import io
 import os
 import re
 import urllib.parse
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -117,5 +116,5 @@ def observed(model_dir: str, evaluation: str, step: int) -> dict[str, np.ndarray
   try:
     with np.load(io.BytesIO(path.read_bytes())) as arrays:
       return dict(arrays)
-  except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+  except Exception as error:  # zipfile, zlib and numpy raise errors of many kinds.
     raise errors.FileDamagedError(f"Cannot read {path} ({error}): evaluate again.") from error

@@ -209,7 +209,7 @@ def _plain(value):
   float32 values: 0.1, not 0.10000000149011612.
   """
   if isinstance(value, int):
-    return value
+    return int(value)  # `read` takes a bool for damage
   value = float(value)
   if not math.isfinite(value):
     return None

@@ -84,7 +84,9 @@ class Asked:
         self.tell(f"step {step} of {steps}: learning rate {rate:.2g}, loss {loss:.4g}")
 
     found = learning_rates.sweep(self.estimator, self.train_input_fn, low, high, steps, tell=tell)
-    names = suggestion.learning_rate(found.suggestion or 0.0, self.run.params)
+    names: list[str] = []
+    if found.suggestion is not None:
+      names = suggestion.learning_rate(found.suggestion, self.run.params)
     return {"sweep": found, "rate_bindings": tuple(names)}
 
   def batch_size(self, most: int, seconds: float, timeout_seconds: float) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import sys
 
 import gin
 import pytest
-from absl import app
+from absl import app, flags
 from absl import logging as absl_logging
 from absl.testing import flagsaver
 
@@ -138,9 +138,13 @@ def test_an_interrupt_is_one_line(run):
     ("--debgu", "error: Unknown command line flag 'debgu'. Did you mean: debug ?"),
     ("--debug=perhaps", "error: flag --debug=perhaps: "),
     ("gin_configs/digits.gin", "error: unexpected argument 'gin_configs/digits.gin'"),
+    ("--octet_test_seconds=nan", "error: --octet_test_seconds=nan: expected a finite number"),
+    ("--octet_test_seconds=1e999", "error: --octet_test_seconds=inf: expected a finite number"),
   ],
 )
 def test_wrong_arguments_are_one_line(run, argument, message):
+  if "octet_test_seconds" not in flags.FLAGS:
+    flags.DEFINE_float("octet_test_seconds", 1.0, "Of this test.", lower_bound=0.0)
   code, out, err = run(raiser(AssertionError("called")), argument)
   assert (code, out) == (2, "")
   assert err.startswith(message)
