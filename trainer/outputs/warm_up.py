@@ -77,8 +77,8 @@ def write(
 
 
 def _resized(array, size):
-  """Repeats or cuts the rows of an array to the given number."""
-  return np.take(array, np.arange(size), axis=0, mode="wrap")
+  """Repeats or cuts the rows of an array to the given number. A scalar input has no rows."""
+  return array if np.ndim(array) == 0 else np.take(array, np.arange(size), axis=0, mode="wrap")
 
 
 def path_of(saved_model: str) -> str:

@@ -86,6 +86,8 @@ class CoreResults:
     shape = [self._groups, *leaf.shape]
     name = f"group_results/{self._kind}/{place}/{leaf.dtype.name}_{'x'.join(map(str, shape))}"
     variable = self._store.scratch(name, leaf.dtype, tuple(shape))
+    if not leaf.shape.num_elements():  # TensorFlow refuses to scatter nothing.
+      return variable
     variable.assign(tf.tensor_scatter_nd_update(variable.read_value(), [[index]], [leaf]))
     return variable
 

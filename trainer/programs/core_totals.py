@@ -60,7 +60,10 @@ class CoreTotals:
         f"host_call: the tensor {tensor.name} has shape {tensor.shape}: a program of several steps "
         "(TPUConfig.steps_per_program) needs its full shape."
       )
-    variable = self._store.scratch(f"{_SCOPE}/host_call_{index}", tensor.dtype, tensor.shape)
+    # The shape is part of the name: trainings with other inputs share the store.
+    shape = "x".join(map(str, tensor.shape.as_list()))
+    name = f"{_SCOPE}/host_call_{index}/{tensor.dtype.name}_{shape}"
+    variable = self._store.scratch(name, tensor.dtype, tensor.shape)
     variable.assign(tensor)
     return variable
 

@@ -108,11 +108,11 @@ class ModelCalls:
     Args:
       context: function that returns a new context manager.
     """
-    self._around = context
+    before, self._around = self._around, context
     try:
       yield
     finally:
-      self._around = contextlib.nullcontext
+      self._around = before
 
 
 def _check(result, kind, batch, name):

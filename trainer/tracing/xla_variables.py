@@ -229,7 +229,11 @@ def mean_of(values: np.ndarray) -> np.ndarray:
     values: [devices, ...].
   """
   # As tf.distribute does for a variable of floats, and for others.
-  return values.mean(0, dtype=values.dtype) if values.dtype.kind not in "biu" else values[0]
+  if values.dtype.kind in "biu":
+    return values[0]
+  # The sum of eight float16 may be infinite.
+  wide = np.float32 if values.dtype.itemsize < 4 else values.dtype
+  return values.mean(0, dtype=wide).astype(values.dtype)
 
 
 def _place(tensor):

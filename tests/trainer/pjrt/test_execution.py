@@ -89,10 +89,6 @@ def test_values_can_be_put_between_programs(executable, values, code):
   assert found["n"] == 2**40 + 40
 
 
-def test_what_was_put_can_be_read(values):
-  assert_equal(values.read(), conftest.VALUES)
-
-
 def test_devices_may_get_one_and_the_same_object(executable, values):
   inputs = executable.put_inputs({"x": [conftest.INPUTS["x"][0]] * 8})
   total = executable.run(values, inputs, COUNT).read()["total"]

@@ -1,0 +1,61 @@
+"""Predictions for groups of batches: all examples, in order, without padding."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from trainer.inputs import groups
+from trainer.programs import plan, predict_loop
+
+
+class Program:
+  """Predicts twice the feature of each replica's batch."""
+
+  def run_step(self, kind, batches):
+    values = tf.concat([batch[0]["x"] for batch in batches], 0)
+    return {"y": 2 * values, "row": values[:, tf.newaxis]}, kind
+
+
+def predictions(count, per_core, replicas, known=True, with_examples=False):
+  features = {"x": np.arange(count, dtype=np.float32)}
+  dataset = tf.data.Dataset.from_tensor_slices((features,)).batch(per_core)
+  grouped = groups.group(dataset, per_core, replicas)
+  target = plan.Target(replicas, stacked=frozenset(), is_one_cpu=replicas == 1)
+  traced = predict_loop.trace(Program(), target, grouped.element_spec)
+  number = -(-count // (per_core * replicas)) if known else None
+  return list(traced.run(traced.read(grouped), number, with_examples)), traced
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+  ("count", "per_core", "replicas"), [(1, 4, 1), (8, 4, 1), (13, 2, 2), (3, 4, 2), (70, 1, 1)]
+)
+def test_each_example_has_one_prediction_in_its_place(count, per_core, replicas, known):
+  found, traced = predictions(count, per_core, replicas, known)
+  assert (traced.step, traced.at_once) == ("predict", 32)
+  np.testing.assert_array_equal(
+    np.concatenate([each["y"] for each, _ in found]), 2 * np.arange(count, dtype=np.float32)
+  )
+  assert all(each["row"].shape == (len(each["y"]), 1) for each, _ in found)
+  assert {element for _, element in found} == {None}
+
+
+@pytest.mark.parametrize(("count", "replicas"), [(5, 2), (67, 1)])
+def test_examples_come_with_their_predictions(count, replicas):
+  found, _ = predictions(count, 1, replicas, with_examples=True)
+  for each, (features,) in found:
+    np.testing.assert_array_equal(each["y"], 2 * features["x"])
+
+
+def test_no_example_gives_no_prediction():
+  assert predictions(0, 4, 1)[0] == []
+
+
+def test_examples_of_unknown_length_are_brought_together():
+  tensor = tf.reshape(tf.range(24.0), [2, 3, 4])
+
+  @tf.function(input_signature=[tf.TensorSpec([2, 3, None], tf.float32)], autograph=False)
+  def joined(tensor):
+    return predict_loop._of_all_replicas(tensor)
+
+  np.testing.assert_array_equal(joined(tensor), tf.reshape(tensor, [6, 4]))
