@@ -1,6 +1,6 @@
 """Makes the first import of a module run inside a context, wherever the import happens.
 
-first_import.load_within("tensorflow", context)
+sys.meta_path.insert(0, first_import.Finder("tensorflow", context))
 import tensorflow  # runs inside context()
 """
 
@@ -13,7 +13,9 @@ from typing import Any
 
 
 class Finder(importlib.abc.MetaPathFinder):
-  """Finds a module once, as the finders after it do, and opens a context around its execution.
+  """Finds a module as the finders after it do, and opens a context around its first execution.
+
+  It stays if a program only asks whether there is such a module.
 
   Args:
     module: its full name.
@@ -28,12 +30,17 @@ class Finder(importlib.abc.MetaPathFinder):
     """See importlib.abc.MetaPathFinder."""
     if fullname != self._module:
       return None
+    place = sys.meta_path.index(self)
     sys.meta_path.remove(self)
-    spec = importlib.util.find_spec(fullname)
+    try:
+      spec = importlib.util.find_spec(fullname)
+    finally:
+      sys.meta_path.insert(place, self)
     if spec is not None and spec.loader is not None:
       load = spec.loader.exec_module
 
       def load_within(module):
+        sys.meta_path.remove(self)
         with self._context():
           load(module)
 
