@@ -76,7 +76,7 @@ def test_each_core_takes_a_batch_of_the_input_fn(tmp_path, monkeypatch, make):
   assert seen == seen_by_two == 64
 
 
-def test_a_model_fn_has_a_strategy_only_where_the_config_gives_one(tmp_path):
+def test_a_model_fn_has_a_strategy_only_by_its_config(tmp_path):
   """In 2.15, an evaluation without eval_distribute had none, and programs ask for their metrics."""
   told = set()
 

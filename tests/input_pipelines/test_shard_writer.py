@@ -5,7 +5,7 @@ short.
 import pytest
 import tensorflow as tf
 
-from input_pipelines import make_tfrecords, shard_index, shard_writer
+from input_pipelines import shard_index, shard_writer
 from tests.input_pipelines import tiny_data
 from trainer import errors
 
@@ -134,12 +134,3 @@ def test_settings(source, tmp_path):
   (tmp_path / "file").write_text("")
   with pytest.raises(errors.OutputError, match=r"Cannot write .*file/out \(--output\)"):
     shard_writer.write(source, str(tmp_path / "file" / "out"), 1)
-
-
-def test_the_command_names_the_missing_flag():
-  from absl import flags
-
-  if not flags.FLAGS.is_parsed():
-    flags.FLAGS(["test"])
-  with pytest.raises(errors.SettingError, match="No --source"):
-    make_tfrecords.main(["make_tfrecords"])

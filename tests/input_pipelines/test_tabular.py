@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from pyarrow import csv, parquet
 
-from input_pipelines import breast_cancer, tabular
+from input_pipelines import tabular
 from trainer import errors
 from trainer.inputs import decodable
 
@@ -183,16 +183,6 @@ def test_no_category_is_known(tmp_path):
   train = write(tmp_path, "train", {"job": pyarrow.array([None, None], "string"), "won": [0, 1]})
   ((features, _),) = batches(train, train, {"job": "category", "won": "label"})
   np.testing.assert_array_equal(features["categories"], [[0], [0]])
-
-
-def test_tumours():
-  (train, labels), (test, test_labels) = breast_cancer.load("train"), breast_cancer.load("test")
-  assert (len(labels), len(test_labels)) == (455, 114)
-  np.testing.assert_allclose(train["numbers"].mean(0), np.zeros(30), atol=1e-5)
-  np.testing.assert_allclose(train["numbers"].std(0), np.ones(30), rtol=1e-5)
-  assert abs(test["numbers"].mean(0)).max() > 0.01  # by the training set's statistics
-  with pytest.raises(errors.SettingError, match="no split 'valid'"):
-    breast_cancer.load("valid")
 
 
 def test_a_column_has_the_weights_of_the_rows(tmp_path):

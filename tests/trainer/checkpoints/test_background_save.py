@@ -47,7 +47,7 @@ def test_a_failed_save_raises_at_the_next_call(next_call):
   saves.wait()  # the error comes once
 
 
-def test_another_thread_waits_and_leaves_the_error_to_the_training():
+def test_another_thread_leaves_the_error_to_the_training():
   saves = made()
   saves.start(10, fail)
   other = threading.Thread(target=saves.wait)
@@ -75,7 +75,7 @@ def test_the_last_save_of_a_training_must_not_fail():
     saves.wait(is_last=True)
 
 
-def test_errors_of_the_store_keep_their_class_and_bugs_their_traceback():
+def test_errors_keep_their_class_and_bugs_their_traceback():
   for error in (errors.StorageError("The store is away."), ZeroDivisionError("a bug")):
     saves = made()
     saves.start(10, lambda error=error: fail(error))

@@ -1,0 +1,25 @@
+"""The settings of GPUs: their defaults, and values that cannot work."""
+
+import pytest
+
+import trainer
+from trainer import errors
+
+
+def test_a_gpu_is_shared_and_fast_by_default():
+  made = trainer.RunConfig().gpu_config
+  assert (made.memory_growth, made.tensor_float_32, made.deterministic) == (True, True, False)
+  assert made.all_reduce == "nccl"
+
+
+@pytest.mark.parametrize(
+  ("settings", "message"),
+  [
+    ({"all_reduce": "ring"}, "all_reduce.*'ring'.*nccl.*without_nccl"),
+    ({"memory_growth": "False"}, "memory_growth.*'False'"),
+    ({"deterministic": None}, "deterministic.*None"),
+  ],
+)
+def test_an_unknown_value_is_named_with_the_known_ones(settings, message):
+  with pytest.raises(errors.SettingError, match=message):
+    trainer.GPUConfig(**settings)
