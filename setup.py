@@ -13,21 +13,22 @@ SHIPPED = ("gin_configs", "input_pipelines", "models")
 SHIPPED_PACKAGES = setuptools.find_namespace_packages(include=[f"{folder}*" for folder in SHIPPED])
 
 # Parts of jax that may change are called: both ends were tried, see docs/versions.md.
-PJRT = ["jax>=0.8.1,<=0.10.2", "jaxlib>=0.8.1,<=0.10.2"]
+PJRT = ["jax>=0.8.1,<=0.11.2", "jaxlib>=0.8.1,<=0.11.2"]
 
 # The TPU's compiler and driver. It is under Google Cloud's terms and is installed by whoever wants
 # it; nothing of it is in this package.
 LIBTPU = ["libtpu>=0.0.30,<=0.0.51"]
 
 # tensorflow and tensorflow-cpu are different packages that overwrite each other, so that TensorFlow
-# comes by an extra, one of three.
+# comes by an extra, one of four.
 TENSORFLOW_CPU = ["tensorflow-cpu>=2.18,<2.22"]
 TENSORFLOW = {
   "cpu": TENSORFLOW_CPU,
   "gpu": ["tensorflow[and-cuda]>=2.18,<2.22"],
-  # TensorFlow traces on the CPU, and PJRT drives the TPU. jax[tpu] asks for the one libtpu that
-  # jax's authors released it with; no TPU was at hand to try another.
-  "tpu": [*TENSORFLOW_CPU, "jax[tpu]>=0.8.1,<=0.10.2", *PJRT[1:], *LIBTPU],
+  # TensorFlow traces on the CPU, and PJRT drives the GPUs or the TPU. jax[tpu] asks for the one
+  # libtpu that jax's authors released it with; no TPU was at hand to try another.
+  "xla-gpu": [*TENSORFLOW_CPU, "jax[cuda13]>=0.8.1,<=0.11.2", *PJRT[1:]],
+  "tpu": [*TENSORFLOW_CPU, "jax[tpu]>=0.8.1,<=0.11.2", *PJRT[1:], *LIBTPU],
 }
 
 # cmaes is for the sampler of that name; sqlalchemy is Optuna's way to its databases, and ours. From

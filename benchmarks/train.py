@@ -40,6 +40,8 @@ def _sides(case, precisions, device="cpu"):
       f"fit tuned {precision}": sides.Side(keras_fit, same | {"tuned": True}),
       f"torch {precision}": sides.Side(torch, same),
     }
+    if device == "gpu":
+      found[f"octet pjrt {precision}"] = sides.Side(octet, same | {"device": "xla:gpu:1"})
     if precision == "float32":
       found["fit float32"] = sides.Side(keras_fit, same | {"tuned": False})
       if case.network == "cifar10_cnn" and device == "cpu":
@@ -88,6 +90,8 @@ def _rows(case, precisions, slices, device="cpu"):
     )
     rows.append(row(ours, f"torch {precision}", "PyTorch", precision, at_least=1))
     rows.append(row(f"octet xla {precision}", ours, "Octet without XLA", f"{precision}, XLA"))
+    if device == "gpu":
+      rows.append(row(f"octet pjrt {precision}", ours, "Octet by TensorFlow", f"{precision}, PJRT"))
   if len(precisions) == 2:
     pays = not case.host_bound and results.computes_bfloat16()
     rows.append(
@@ -143,7 +147,7 @@ def octet(turns, case, precision, device="cpu", age=0, xla=False):
   """
   import trainer
 
-  replicas = int(device.partition(":")[2] or 1)
+  replicas = int(device.rpartition(":")[2]) if ":" in device else 1
   with tempfile.TemporaryDirectory() as folder:
     estimator = trainer.Estimator(
       cases.model_fn(case),

@@ -39,7 +39,10 @@ def pytest_configure(config):
   # Modules stay, so that looking for garbage while they are imported finds none.
   gc.disable()
   from trainer.devices import device as device_lib
+  from trainer.devices import gpu_config, gpus
 
+  if "xla:gpu" in os.environ.get(_DEVICES, ""):
+    gpus.leave_to_pjrt(gpu_config.GPUConfig())  # before TensorFlow starts, and takes them
   device_lib.connect("cpu:8")
 
 

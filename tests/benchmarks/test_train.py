@@ -35,8 +35,13 @@ def test_a_side_that_fails_has_rows_without_a_figure():
 def test_on_a_gpu_all_sides_are_there_and_nothing_is_wanted():
   case = cases.CASES["cifar128"]
   found = train._sides(case, train.PRECISIONS, "gpu")
-  assert {side.arguments["device"] for side in found.values()} == {"gpu"}
+  assert {side.arguments["device"] for side in found.values()} == {"gpu", "xla:gpu:1"}
   slices = {name: sides.Slices([1.0], [2**30], 2**30) for name in found}
   rows = train._rows(case, train.PRECISIONS, slices, "gpu")
   assert {row.bound for row in rows} == {""}
-  assert {row.against for row in rows} >= {"Keras fit", "PyTorch", "Octet without XLA"}
+  assert {row.against for row in rows} >= {
+    "Keras fit",
+    "PyTorch",
+    "Octet without XLA",
+    "Octet by TensorFlow",
+  }

@@ -38,6 +38,8 @@ _SETTINGS = {
   "bfloat16, XLA": ["--precision=bfloat16", "--xla"],
   "deterministic": ["--gin_bindings=GPUConfig.deterministic = True"],
   "without memory growth": ["--gin_bindings=GPUConfig.memory_growth = False"],
+  "PJRT": ["--device=xla:gpu"],  # the last --device counts
+  "bfloat16, PJRT": ["--device=xla:gpu", "--precision=bfloat16"],
 }
 
 
@@ -103,8 +105,16 @@ def parts(arguments, out):
   yield Part("cifar10", training(device, out / "cifar10", "cifar10_cnn.gin", data), 20)
   resumed = [*data[:-1], f"run.train_steps = {2 * cifar10_steps(arguments)}"]
   yield Part("cifar10 resumed", training(device, out / "cifar10", "cifar10_cnn.gin", resumed), 20)
-  yield Part(
-    "conformance",
+  if device.startswith("gpu"):
+    yield Part("digits by PJRT", training("xla:gpu", out / "pjrt", "digits.gin", []), 5)
+    yield conformance("conformance by PJRT", "xla:gpu:1", quick)
+  yield conformance("conformance", device, quick)
+
+
+def conformance(name, device, quick):
+  """Returns the part that runs the conformance tests on a device."""
+  return Part(
+    name,
     ["-m", "pytest", "-q", "-n", "0", "--timeout=900", "tests/conformance/test_training.py"]
     + ["-m", ""]
     + ([] if quick else ["tests/conformance"])

@@ -13,7 +13,7 @@ flags.disclaim_key_flags()  # absl takes the caller of a function below for the 
 def define_device() -> flags.FlagHolder[str]:
   """Defines --device."""
   return flags.DEFINE_string(
-    "device", "auto", "auto, cpu, cpu:8 (eight virtual cores), gpu, gpu:N, xla:8 or tpu."
+    "device", "auto", "auto, cpu, cpu:8 (eight virtual cores), gpu, gpu:N, xla:8, xla:gpu or tpu."
   )
 
 

@@ -10,11 +10,12 @@
 | gpu:N    | MirroredStrategy; the GPUs sum with NCCL                                              |
 | tpu      | replica.OneOfMany, and the TPU's XLA devices, driven by PJRT (`trainer.pjrt`)         |
 | xla:N    | the same with N XLA devices of the CPU: rehearses a TPU board on any CPU              |
+| xla:gpu  | the same with the GPUs of jax's CUDA plug-in; xla:gpu:N with the first N of them      |
 | auto     | a TPU, else a GPU, else the CPU                                                       |
 
 In a cluster of several workers (see `trainer.devices.cluster`), cpu and gpu become a
-MultiWorkerMirroredStrategy over all workers, and tpu and xla:N the XLA devices of all workers, N on
-each. A task "evaluator" is not a worker.
+MultiWorkerMirroredStrategy over all workers. tpu, xla:N and xla:gpu become the XLA devices of all
+workers. A task "evaluator" is not a worker.
 """
 
 import dataclasses
@@ -35,7 +36,10 @@ from trainer.devices import link as link_lib
 from trainer.pjrt import devices as pjrt_devices
 from trainer.pjrt import tpu as pjrt_tpu
 
-_NAME = re.compile(r"(auto|cpu|gpu|tpu|xla)(?::(\d+))?")
+_NAME = re.compile(r"(auto|cpu|gpu|tpu|xla|xla:gpu)(?::(\d+))?")
+
+# The platforms of the devices that PJRT drives.
+_PLATFORMS = {"tpu": "tpu", "xla": "cpu", "xla:gpu": "gpu"}
 
 # Each virtual core traces the model for itself, in the one process.
 _MOST_VIRTUAL_CORES = 1024
@@ -92,7 +96,9 @@ class Device:
   @property
   def resembles_tpu(self) -> bool:
     """Whether this is a TPU or its rehearsal on virtual cores, so that advice on TPUs is useful."""
-    return self.runs_by_pjrt or (self.kind == "cpu" and self.local_replicas > 1)
+    if self.runs_by_pjrt:
+      return self.xla_devices is None or self.xla_devices.platform != "gpu"
+    return self.kind == "cpu" and self.local_replicas > 1
 
   def uses_cpu_kernels(self, setting: bool | None) -> bool:
     """Returns whether Keras's layers and optimizers use `trainer.tracing.cpu_kernels` here.
@@ -145,7 +151,7 @@ class Device:
     return self.host == 0
 
   def __str__(self) -> str:
-    chip = f" ({self.chip})" if self.kind == "tpu" else ""
+    chip = f" ({self.chip})" if self.chip not in ("", "cpu") else ""
     parts = [self.kind + chip, f"{self.replicas} replica{'s' * (self.replicas > 1)}"]
     if self.is_multi_worker:
       parts.append(f"worker {self.host} of {self.hosts}")
@@ -185,7 +191,7 @@ def connect(
     or (match[1] == "xla" and not match[2])
   ):
     raise errors.SettingError(
-      f"--device={name}: expected auto, cpu, cpu:8, gpu, gpu:N, xla:8 or tpu."
+      f"--device={name}: expected auto, cpu, cpu:8, gpu, gpu:N, xla:8, xla:gpu, xla:gpu:N or tpu."
     )
   if tpu and (tpu != "local" or match[1] not in ("auto", "tpu")):
     raise errors.SettingError(
@@ -205,12 +211,16 @@ def connect(
   if kind == "gpu":  # each time: the newest setting of a process holds
     gpus.require(count)
     gpus.set_arithmetic(gpu)
+  if kind == "xla:gpu":
+    gpus.leave_to_pjrt(gpu)
   with _lock:  # functools.cache would let a second thread make the same device again
     found = _find_cluster(cluster, os.environ.get("TF_CONFIG"), timeout)
+    # Of PJRT's devices: None for all that there are.
+    wanted = count if match[2] or kind not in _PLATFORMS else None
     if found is None or not found.has_others:
-      return _connect(kind, count, found, gpu)
-    if kind in ("tpu", "xla"):
-      return _connect_hosts(kind, count, found, _Joining(facts, timeout))
+      return _connect(kind, wanted, found, gpu)
+    if kind in _PLATFORMS:
+      return _connect_hosts(kind, wanted, found, _Joining(facts, timeout), gpu)
     if kind == "cpu" and count > 1:
       raise errors.SettingError(
         f"--device={name}: each of several workers ({found.source}) trains on one CPU device; use "
@@ -255,12 +265,10 @@ def _find_cluster(name, tf_config, timeout):
 
 @functools.cache
 def _connect(kind, count, cluster, gpu):
-  if kind in ("tpu", "xla"):
-    # TensorFlow traces one replica on the CPU; the devices are jax's.
-    connected = pjrt_devices.connect("tpu") if kind == "tpu" else pjrt_devices.connect("cpu", count)
-    strategy = replica.OneOfMany(connected.count, packs=kind == "xla")
+  if kind in _PLATFORMS:
+    connected = pjrt_devices.connect(_PLATFORMS[kind], count)
     role = {} if cluster is None else dict(role=cluster.role, has_evaluator=cluster.has_evaluator)
-    return Device(kind, strategy, xla_devices=connected, **role)
+    return _of_pjrt(kind, connected, gpu, **role)
   gpus.set_memory_growth(gpu)
   if kind == "cpu" and count > 1:
     _make_virtual_cores(count)
@@ -271,6 +279,16 @@ def _connect(kind, count, cluster, gpu):
   if cluster is None:
     return Device(kind, strategy)
   return Device(kind, strategy, role=cluster.role, has_evaluator=cluster.has_evaluator)
+
+
+def _of_pjrt(kind, connected, gpu, **cluster):
+  """Returns the device of PJRT's devices. TensorFlow traces one replica of them, on the CPU."""
+  if kind == "xla:gpu":
+    connected = dataclasses.replace(
+      connected, full_precision=not gpu.tensor_float_32, deterministic=gpu.deterministic
+    )
+  strategy = replica.OneOfMany(connected.count, packs=kind == "xla")
+  return Device(kind.partition(":")[0], strategy, xla_devices=connected, **cluster)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -307,11 +325,11 @@ def _connect_workers(kind, own, cluster, joining, gpu):
 
 
 @functools.cache
-def _connect_hosts(kind, count, cluster, joining):
-  platform, own = ("tpu", None) if kind == "tpu" else ("cpu", count)
-  connected, link = xla_cluster.connect(platform, own, cluster, joining.facts(), joining.timeout)
-  strategy = replica.OneOfMany(connected.count, packs=kind == "xla")
-  return Device(kind, strategy, link=link, xla_devices=connected, **_place_in(cluster))
+def _connect_hosts(kind, count, cluster, joining, gpu):
+  connected, link = xla_cluster.connect(
+    _PLATFORMS[kind], count, cluster, joining.facts(), joining.timeout
+  )
+  return _of_pjrt(kind, connected, gpu, link=link, **_place_in(cluster))
 
 
 def _place_in(cluster):

@@ -1,5 +1,7 @@
 """Applies the settings of GPUs, and explains why GPUs are missing."""
 
+import os
+
 import tensorflow as tf
 from absl import logging
 
@@ -33,6 +35,26 @@ def set_memory_growth(config: gpu_config.GPUConfig) -> None:
     except ValueError as error:  # the program has set something else, such as virtual GPUs
       logging.warning("GPUConfig.memory_growth = %s: %s", config.memory_growth, error)
       return
+
+
+def leave_to_pjrt(config: gpu_config.GPUConfig) -> None:
+  """Leaves the GPUs of this process to PJRT; call it before jax starts.
+
+  Otherwise TensorFlow would allocate their memory, and run input pipelines there.
+
+  Raises:
+    SettingError: TensorFlow has started, and uses the GPUs already.
+  """
+  try:
+    tf.config.set_visible_devices([], "GPU")
+  except RuntimeError as error:
+    raise errors.SettingError(
+      "--device=xla:gpu comes too late: TensorFlow uses the GPUs of this process already. Make "
+      "tensors, variables and layers inside the model_fn, or call trainer.connect before making "
+      "the first one."
+    ) from error
+  # jax would allocate three quarters of the memory at the start.
+  os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", str(not config.memory_growth).lower())
 
 
 def set_arithmetic(config: gpu_config.GPUConfig) -> None:

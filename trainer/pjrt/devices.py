@@ -5,6 +5,7 @@ connected = connect("cpu", 8)
 
 import dataclasses
 import functools
+import logging
 import os
 import platform as machine
 from collections.abc import Callable
@@ -26,12 +27,17 @@ class Devices:
     platform: "cpu", "gpu" or "tpu".
     all: jax's devices, one per replica; the devices of a host follow each other.
     versions: versions of jax, jaxlib and the platform.
+    full_precision: whether products in float32 use all bits of their operands. By default a GPU
+      rounds them to TF32, a TPU to bfloat16.
+    deterministic: whether a GPU computes the same bits each time.
     exchange: see `hosts.Hosts`.
   """
 
   platform: str
   all: tuple[Any, ...]
   versions: dict[str, str]
+  full_precision: bool = False
+  deterministic: bool = False
   exchange: Callable[[Any], list[Any]] = lambda value: [value]
 
   @property
@@ -72,6 +78,10 @@ class Devices:
       "flags": " ".join(filter(None, map(os.environ.get, ("XLA_FLAGS", "LIBTPU_INIT_ARGS")))),
       **self.versions,
     }
+    if self.full_precision or self.deterministic:
+      key["arithmetic"] = (
+        f"full_precision={self.full_precision}, deterministic={self.deterministic}"
+      )
     if self.platform == "cpu":
       # The CPU's compiler uses the instructions of the machine that it runs on.
       key |= {"processor": _processor(), "process": str(self.all[0].client.process_index())}
@@ -159,11 +169,14 @@ def _devices(platform, found, versions):
 
 
 def _of_others(jax, platform):
+  # jax tries all plug-ins, and would log that there is no TPU.
+  logging.getLogger("jax._src.xla_bridge").setLevel(logging.WARNING)
   try:
     return jax.devices(platform)
   except RuntimeError as error:
     raise errors.SettingError(
-      f"PJRT has no device of the platform {platform} here: {errors.first_line(error)}."
+      f"PJRT has no device of the platform {platform} here ({errors.first_line(error)}): "
+      f"{installed.command(platform)} brings jax's plug-in."
     ) from error
 
 

@@ -166,7 +166,9 @@ def compile_program(code: program.Program, connected: devices_lib.Devices, dump:
     module = jaxlib_internals.parse_stablehlo(code.code)
     _check_types(code, *jaxlib_internals.types_of(module))
     jaxlib_internals.donate(module, code.aliases)
-    return jaxlib_internals.compile_for(module, connected.all, dump)
+    if connected.full_precision:
+      jaxlib_internals.use_full_precision(module)
+    return jaxlib_internals.compile_for(module, connected.all, dump, connected.deterministic)
 
 
 def _check_types(code, arguments, results):

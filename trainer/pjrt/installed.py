@@ -11,7 +11,7 @@ from trainer.cli import installation
 
 # The tests ran with both ends; setup.py declares them. jaxlib's inner names may change between
 # versions.
-OLDEST, NEWEST = "0.8.1", "0.10.2"
+OLDEST, NEWEST = "0.8.1", "0.11.2"
 
 PACKAGES = ("jax", "jaxlib", "libtpu")
 
@@ -62,4 +62,4 @@ def versions(version_of: VersionOf = importlib.metadata.version) -> dict[str, st
 
 def command(platform: str) -> str:
   """Returns the shell command that installs the packages for a platform."""
-  return installation.command("tpu" if platform == "tpu" else "pjrt")
+  return installation.command({"tpu": "tpu", "gpu": "xla-gpu"}.get(platform, "pjrt"))

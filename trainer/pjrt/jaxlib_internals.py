@@ -98,6 +98,22 @@ def donate(module: Any, aliases: Iterable[tuple[int, int]]) -> None:
   main.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in attributes])
 
 
+# Operations whose float32 products an accelerator rounds first: a GPU to TF32, a TPU to bfloat16.
+_PRODUCTS = ("stablehlo.dot", "stablehlo.dot_general", "stablehlo.convolution")
+
+
+def use_full_precision(module: Any) -> None:
+  """Has all products of a module use all bits of their operands. Call it in a `context`."""
+  highest = ir.ArrayAttr.get([stablehlo.PrecisionAttr.get("HIGHEST")] * 2)
+
+  def visit(operation):
+    if operation.name in _PRODUCTS:
+      operation.attributes["precision_config"] = highest
+    return ir.WalkResult.ADVANCE
+
+  module.operation.walk(visit)
+
+
 def _main(module):
   (main,) = (each for each in module.body if each.attributes["sym_name"].value == "main")
   return main
@@ -112,6 +128,8 @@ def _argument_attributes(function, count):
 # The TPU's compiler assigns addresses after it has ordered the instructions. Since libtpu 0.0.42 it
 # prefers a faster way, with which the same instructions take up to a quarter more memory.
 _PACKED = (("xla_tpu_buffer_assignment_enable_fast_merge_fallback", False),)
+# Sums in a fixed order, and no choice of kernels by their measured time.
+_DETERMINISTIC = (("xla_gpu_deterministic_ops", True),)
 
 
 def _options(
@@ -132,13 +150,16 @@ def _device_list(devices: Sequence[Any]) -> Any:
   return xla_client.DeviceList(tuple(devices))
 
 
-def compile_for(module: Any, devices: Sequence[Any], dump: str = "") -> Any:
+def compile_for(
+  module: Any, devices: Sequence[Any], dump: str = "", deterministic: bool = False
+) -> Any:
   """Compiles a module for one replica on each device; returns the executable.
 
   Args:
     module: the module.
     devices: the devices. With described devices, the executable cannot run.
     dump: a folder into which the compiler writes the program and its buffers; "" for none.
+    deterministic: whether a GPU computes the same bits each time.
 
   Raises:
     jax.errors.JaxRuntimeError: XLA cannot compile the module.
@@ -152,7 +173,7 @@ def compile_for(module: Any, devices: Sequence[Any], dump: str = "") -> Any:
     return compile_module(module, executable_devices=_device_list(devices), compile_options=options)
 
   if client.platform != "tpu":
-    return compile_with()
+    return compile_with(*(_DETERMINISTIC if deterministic else ()))
   try:
     return compile_with(*_PACKED)
   except jax.errors.JaxRuntimeError as error:
@@ -204,8 +225,11 @@ def put(
 
 def result_handler(shape: Sequence[int], dtype: Any, sharding: Any) -> Any:
   """Returns a function that makes an array from one result of `execute`."""
+  committed = True
+  # Before 0.11.2, jaxlib checks each array, unless a fourth argument forbids it.
+  unchecked = () if jax.__version_info__ >= (0, 11, 2) else (True,)
   return xla_client.array_result_handler(
-    jax.core.ShapedArray(tuple(shape), np.dtype(dtype)), sharding, True, True
+    jax.core.ShapedArray(tuple(shape), np.dtype(dtype)), sharding, committed, *unchecked
   )
 
 

@@ -8,6 +8,7 @@ of the folder, prints the time of each run and the results of the last run, and 
 run with the folder's expected results, if any. The exit status is 1 if they differ.
 """
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 
@@ -29,6 +30,11 @@ _TOLERANCE = flags.DEFINE_float(
   1e-5,
   "The largest allowed difference from the folder's results, relative to the largest number.",
   lower_bound=0,
+)
+_FULL_PRECISION = flags.DEFINE_bool(
+  "full_precision",
+  False,
+  "Multiply float32 with all bits. By default a GPU rounds to TF32, a TPU to bfloat16.",
 )
 _SAVE_COMPILED = flags.DEFINE_bool(
   "save_compiled", False, "Add the compiled form to the folder. It serves these devices alone."
@@ -81,6 +87,7 @@ def _prepare(saved):
   from trainer.pjrt import devices, execution
 
   connected = devices.connect(_PLATFORM.value, saved.program.replicas)
+  connected = dataclasses.replace(connected, full_precision=_FULL_PRECISION.value)
   print(f"devices      {connected}, jax {connected.versions['jax']}")
   compiled, why = saved.compiled_for(connected.key)
   executable = execution.Executable(saved.program, connected, compiled)

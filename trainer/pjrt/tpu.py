@@ -16,11 +16,13 @@ from typing import Any
 from trainer import errors
 from trainer.pjrt import installed
 
-# jax counts chips this way (jax/_src/hardware_utils.py of 0.8.1 to 0.10.2): PCI functions with
+# jax counts chips this way (jax/_src/hardware_utils.py of 0.8.1 to 0.11.2): PCI functions with
 # Google's vendor number and one of these device numbers. The vendor number alone also belongs to
 # the network card and disks of every machine of Compute Engine.
 PCI_VENDOR = "0x1ae0"
-PCI_DEVICES = frozenset({"0x0027", "0x0056", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076"})
+PCI_DEVICES = frozenset(
+  {"0x0027", "0x0056", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076", "0x007c", "0x0083"}
+)
 _PCI = "/sys/bus/pci/devices/*/vendor"
 
 # The device files of chips, up to v4 and from v5e on, for containers that hide the PCI bus and

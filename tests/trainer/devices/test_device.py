@@ -13,6 +13,8 @@ import tensorflow as tf
 from trainer import errors
 from trainer.cli import installation
 from trainer.devices import device as device_lib
+from trainer.devices import gpu_config
+from trainer.pjrt import devices as pjrt_devices
 from trainer.pjrt import installed, tpu
 
 
@@ -64,7 +66,67 @@ def test_xla_devices_need_jax(monkeypatch):
     device_lib.connect("xla:7")
 
 
-@pytest.mark.parametrize("name, own", [("xla:8", ("cpu", 8)), ("tpu", ("tpu", None))])
+def devices_of_pjrt(platform, count):
+  chip = types.SimpleNamespace(device_kind="NVIDIA H100 80GB HBM3")
+  return pjrt_devices.Devices(platform, (chip,) * count, versions={})
+
+
+class FakeGPUs:
+  """Connects as many GPUs as asked for, of four, as PJRT would."""
+
+  def __init__(self):
+    self.asked, self.hidden = [], []
+
+  def hide(self, *what):
+    self.hidden.append(what)
+
+  def connect(self, platform, count):
+    self.asked.append((platform, count))
+    return devices_of_pjrt(platform, count or 4)
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+  found = FakeGPUs()
+  monkeypatch.setattr(device_lib.pjrt_devices, "connect", found.connect)
+  monkeypatch.setattr(tf.config, "set_visible_devices", found.hide)
+  monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+  yield found
+  device_lib._connect.cache_clear()
+
+
+@pytest.mark.parametrize("name, count", [("xla:gpu", None), ("xla:gpu:2", 2)])
+def test_pjrt_drives_gpus(gpus, name, count):
+  device = device_lib.connect(name)
+  assert gpus.asked == [("gpu", count)]
+  assert gpus.hidden == [([], "GPU")]  # TensorFlow's own GPUs
+  assert (device.kind, device.replicas, device.runs_by_pjrt) == ("xla", count or 4, True)
+  assert str(device) == f"xla (NVIDIA H100 80GB HBM3), {count or 4} replicas"
+  assert not device.resembles_tpu
+  assert not device.strategy.extended.packs  # XLA packs for GPUs
+
+
+def test_the_settings_of_gpus_are_for_pjrt_too(gpus, monkeypatch):
+  monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE", raising=False)
+  config = gpu_config.GPUConfig(tensor_float_32=False, deterministic=True, memory_growth=False)
+  device = device_lib.connect("xla:gpu", gpu=config)
+  assert device.xla_devices.full_precision
+  assert device.xla_devices.deterministic
+  assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "true"
+
+
+def test_pjrt_drives_no_gpus_that_tensorflow_uses(gpus, monkeypatch):
+  def too_late(*_):
+    raise RuntimeError("Visible devices cannot be modified after being initialized")
+
+  monkeypatch.setattr(tf.config, "set_visible_devices", too_late)
+  with pytest.raises(errors.SettingError, match="xla:gpu comes too late: TensorFlow uses the GPUs"):
+    device_lib.connect("xla:gpu:3")
+
+
+@pytest.mark.parametrize(
+  "name, own", [("xla:8", ("cpu", 8)), ("tpu", ("tpu", None)), ("xla:gpu:8", ("gpu", 8))]
+)
 def test_several_workers_join_with_the_xla_devices_of_each(monkeypatch, name, own):
   cluster = {"worker": ["localhost:1", "localhost:2"]}
   task = {"type": "worker", "index": 1}
@@ -73,7 +135,7 @@ def test_several_workers_join_with_the_xla_devices_of_each(monkeypatch, name, ow
 
   def connect(platform, count, cluster, facts, timeout):
     joined.append((platform, count, cluster.number, dict(facts)))
-    return types.SimpleNamespace(count=16), "the link"
+    return devices_of_pjrt(platform, 16), "the link"
 
   monkeypatch.setattr(device_lib.xla_cluster, "connect", connect)
   device = device_lib.connect(name, facts=lambda: {"seed": name}, timeout=1.0)
@@ -118,12 +180,13 @@ def test_virtual_cores_rehearse_a_tpu():
     "gpu:0",
     "xla",
     "xla:0",
+    "xla:gpu:0",
   ],
 )
 def test_names_that_there_are_not(name):
   with pytest.raises(
     errors.SettingError,
-    match=f"--device={name}: expected auto, cpu, cpu:8, gpu, gpu:N, xla:8 or tpu",
+    match=f"--device={name}: expected auto, cpu, cpu:8, gpu, gpu:N, xla:8, xla:gpu, xla:gpu:N or ",
   ):
     device_lib.connect(name)
 

@@ -1,6 +1,7 @@
 """SavedModels: what is served is what was predicted, by the names that the input_fn gives."""
 
 import os
+import pathlib
 
 import keras
 import numpy as np
@@ -12,7 +13,7 @@ from tests import warm
 from tests.trainer import programs
 from tests.trainer.io import test_files
 from trainer import errors
-from trainer.outputs import served_inputs
+from trainer.outputs import saved_model, served_inputs
 
 v1 = tf.compat.v1
 
@@ -96,6 +97,22 @@ def test_an_export_changes_nothing_of_the_training(trained, tmp_path):
   assert trained.traces == traces
   for name, value in before.items():
     np.testing.assert_array_equal(trained.variables[name].numpy(), value)
+
+
+def test_the_expected_outputs_are_those_of_a_cpu(trained, tmp_path, monkeypatch):
+  outputs, devices = saved_model.TracedModel.outputs, set()
+
+  def outputs_and_devices(model, arrays):
+    found = outputs(model, arrays)
+    devices.update(tensor.device for tensor in tf.nest.flatten(found))
+    return found
+
+  monkeypatch.setattr(saved_model.TracedModel, "outputs", outputs_and_devices)
+  # By default TensorFlow takes a GPU, and here the first of eight virtual CPUs.
+  monkeypatch.setattr(saved_model, "_DEVICE", "/cpu:1")
+  path = trained.export_saved_model(str(tmp_path))
+  assert [tf.DeviceSpec.from_string(device).device_index for device in devices] == [1]
+  assert b"CPU:1" not in (pathlib.Path(path) / "saved_model.pb").read_bytes()
 
 
 def test_without_a_checkpoint(tmp_path):

@@ -1,5 +1,7 @@
 """A client of PJRT and its devices: their number, platform and names."""
 
+import dataclasses
+
 import pytest
 
 from trainer import errors
@@ -12,8 +14,9 @@ def test_more_devices_than_the_client_has(connected):
 
 
 def test_a_platform_that_is_not_here(connected):
-  with pytest.raises(errors.SettingError, match="no device of the platform"):
+  with pytest.raises(errors.SettingError, match="no device of the platform gpu") as caught:
     devices.connect("gpu")
+  assert str(caught.value).endswith("'.[xla-gpu]' brings jax's plug-in.")
   with pytest.raises(errors.SettingError, match="'vax' is no platform"):
     devices.connect("vax")
 
@@ -23,3 +26,9 @@ def test_what_the_devices_say_of_themselves(connected):
   assert connected.count == 8
   assert connected.local == connected.all
   assert {"platform", "devices", "topology", "jax", "jaxlib", "processor"} <= connected.key.keys()
+
+
+def test_a_compiled_form_depends_on_the_arithmetic(connected):
+  exact = dataclasses.replace(connected, full_precision=True)
+  assert exact.key != connected.key
+  assert exact.key != dataclasses.replace(exact, deterministic=True).key

@@ -1,5 +1,7 @@
 """Programs run on eight XLA devices of the CPU, and variables stay there between them."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -154,3 +156,36 @@ def test_a_program_for_another_number_of_devices(connected, code):
 def test_a_variable_without_a_value(executable, connected):
   with pytest.raises(errors.SettingError, match="'w' has no value"):
     run(executable, device_values.DeviceValues(connected))
+
+
+_PRODUCT = """
+func.func @main(%a: tensor<2x2xf32>, %n: tensor<i32>) -> tensor<2x2xf32> {
+  %b = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0]
+    : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  return %b : tensor<2x2xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_products_use_all_bits_on_request(connected, monkeypatch, full):
+  compiled = []
+  monkeypatch.setattr(
+    jaxlib_internals, "compile_for", lambda module, *_: compiled.append(str(module))
+  )
+  code = conftest.of_text(
+    _PRODUCT,
+    (
+      program.Argument("a", (2, 2), "float32", program.Role.VARIABLE),
+      program.Argument(program.COUNT, (), "int32", program.Role.SCALAR),
+    ),
+    (program.Result("a", (2, 2), "float32", True),),
+  )
+  execution.compile_program(code, dataclasses.replace(connected, full_precision=full))
+  assert ("precision = [HIGHEST, HIGHEST]" in compiled[0]) == full
+
+
+def test_a_program_of_deterministic_devices_compiles(connected, code, values):
+  executable = execution.Executable(code, dataclasses.replace(connected, deterministic=True))
+  run(executable, values)
+  np.testing.assert_array_equal(values.read()["w"], conftest.EXPECTED["w"])

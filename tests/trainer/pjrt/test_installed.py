@@ -22,12 +22,12 @@ def test_a_version_that_was_tried(version):
   assert installed.require(version_of=lambda name: version) == {"jax": version, "jaxlib": version}
 
 
-@pytest.mark.parametrize("version", ["0.8.0", "0.10.3", "0.11.0"])
+@pytest.mark.parametrize("version", ["0.8.0", "0.11.3", "0.12.0"])
 def test_another_version_is_told(version):
   with pytest.raises(errors.VersionError) as caught:
     installed.require(version_of=lambda name: version)
   message = str(caught.value)
-  assert message.startswith(f"jax {version} does not fit: Octet runs programs with 0.8.1 to 0.10.2")
+  assert message.startswith(f"jax {version} does not fit: Octet runs programs with 0.8.1 to 0.11.2")
   assert "[pjrt]" in message
 
 

@@ -35,6 +35,14 @@ def test_only_a_tpu_compiler_is_asked_to_pack_buffers(devices_of):
   assert jaxlib_internals.compile_for(None, devices_of(Compiler("cpu"))) == []
 
 
+def test_a_gpus_compiler_is_asked_for_the_same_bits_each_time(devices_of):
+  def options(**settings):
+    return jaxlib_internals.compile_for(None, devices_of(Compiler("cuda")), **settings)
+
+  assert options() == []
+  assert options(deterministic=True) == [("xla_gpu_deterministic_ops", True)]
+
+
 def test_tpu_compiler_without_the_option_compiles_without_it(devices_of):
   client = Compiler("tpu", "INVALID_ARGUMENT: No such compile option: 'xla_tpu_buffer'")
   assert jaxlib_internals.compile_for(None, devices_of(client)) == []

@@ -53,7 +53,8 @@ def test_chips_are_counted_as_jax_counts_them(machine):
 
 def test_the_numbers_are_those_of_jax():
   hardware = pytest.importorskip("jax._src.hardware_utils")
-  assert set(hardware._TPU_PCI_DEVICE_IDS) == tpu.PCI_DEVICES
+  # Each version of jax adds the newest chips.
+  assert set(hardware._TPU_PCI_DEVICE_IDS) <= tpu.PCI_DEVICES
   assert hardware._GOOGLE_PCI_VENDOR_ID == tpu.PCI_VENDOR
 
 
