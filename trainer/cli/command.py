@@ -13,7 +13,7 @@ after Ctrl-C.
 
 import functools
 import logging
-import math
+import os
 import pathlib
 import sys
 from collections.abc import Callable
@@ -35,6 +35,8 @@ def run(main: Callable[[list[str]], int | None], positional: bool = False) -> No
     main: the command's function. argv[0] is the program's name; the positional arguments follow.
     positional: whether the command takes positional arguments. Otherwise they are an error.
   """
+  # TensorFlow would allocate a GPU's whole memory for a command that needs little of it, or none.
+  os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
   # absl's --help shows the docstring and the key flags of __main__. `python -m package` runs
   # package/__main__.py without either. So both come from main's module.
   module = sys.modules[main.__module__]

@@ -11,7 +11,7 @@
 | tpu      | replica.OneOfMany, and the TPU's XLA devices, driven by PJRT (`trainer.pjrt`)         |
 | xla:N    | the same with N XLA devices of the CPU: rehearses a TPU board on any CPU              |
 | xla:gpu  | the same with the GPUs of jax's CUDA plug-in; xla:gpu:N with the first N of them      |
-| auto     | a TPU, else a GPU, else the CPU                                                       |
+| auto     | a TPU, else TensorFlow's GPU, else PJRT's GPUs, else the CPU                          |
 
 In a cluster of several workers (see `trainer.devices.cluster`), cpu and gpu become a
 MultiWorkerMirroredStrategy over all workers. tpu, xla:N and xla:gpu become the XLA devices of all
@@ -34,6 +34,7 @@ from trainer.devices import cluster as cluster_lib
 from trainer.devices import early_tensors, gpu_config, gpus, rendezvous, replica, xla_cluster
 from trainer.devices import link as link_lib
 from trainer.pjrt import devices as pjrt_devices
+from trainer.pjrt import installed as pjrt_installed
 from trainer.pjrt import tpu as pjrt_tpu
 
 _NAME = re.compile(r"(auto|cpu|gpu|tpu|xla|xla:gpu)(?::(\d+))?")
@@ -252,6 +253,8 @@ def choose() -> tuple[str, str]:
   count = len(tf.config.list_physical_devices("GPU"))
   if count:
     return "gpu", f"{count} GPU{'s' * (count > 1)}; {no_tpu}"
+  if names := gpus.of_pjrt():
+    return "xla:gpu", f"{names}, by {pjrt_installed.cuda_plugin()}; {no_tpu}"
   if problem := gpus.problem():
     return "cpu", f"{no_tpu}, no usable GPU: {problem}"
   return "cpu", f"{no_tpu}, no GPU"

@@ -138,7 +138,8 @@ def names(driver: nvidia_driver.Driver) -> str:
 
 def _built_without_cuda(package, driver):
   return (
-    f"{package} has no CUDA and cannot use {names(driver)}: in an environment of its own, "
+    f"{package} has no CUDA and cannot use {names(driver)}: {installation.command('xla-gpu')} "
+    "brings jax's plug-in for --device=xla:gpu; or, in an environment of its own, "
     f"{installation.command('gpu')}."
   )
 

@@ -8,6 +8,7 @@ from absl import logging
 from trainer import errors
 from trainer.cli import installation
 from trainer.devices import gpu_config, gpu_problems, nvidia_driver, tensorflow_package
+from trainer.pjrt import installed
 
 _IMPLEMENTATIONS = {
   "nccl": tf.distribute.experimental.CommunicationImplementation.NCCL,
@@ -21,6 +22,8 @@ def set_memory_growth(config: gpu_config.GPUConfig) -> None:
   TensorFlow allocates memory on all GPUs that it sees, whichever a run uses, so a run on the CPU
   needs this too.
   """
+  if not config.memory_growth:  # TensorFlow obeys the variable, which `trainer.cli.command` sets.
+    os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "false"
   for gpu in tf.config.list_physical_devices("GPU"):
     try:
       tf.config.experimental.set_memory_growth(gpu, config.memory_growth)
@@ -80,6 +83,16 @@ def problem() -> str:
   """Returns why TensorFlow does not see this machine's GPUs, with a remedy; "" if unknown."""
   seen = len(tf.config.list_physical_devices("GPU"))
   return gpu_problems.find(nvidia_driver.read(), seen)
+
+
+def of_pjrt() -> str:
+  """Returns the names of the GPUs that PJRT seems to drive; "" without jax's plug-in for CUDA."""
+  platforms = os.environ.get("JAX_PLATFORMS")
+  if not installed.cuda_plugin() or (platforms and not {"cuda", "gpu"} & {*platforms.split(",")}):
+    return ""
+  driver = nvidia_driver.read()
+  hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+  return gpu_problems.names(driver) if driver and driver.gpus and not hidden else ""
 
 
 def require(count: int) -> None:

@@ -53,8 +53,9 @@ def _of_pjrt():
 
   versions = installed.versions()
   named = ", ".join(f"{name} {version}" for name, version in versions.items())
+  plugin = f", {found}" if (found := installed.cuda_plugin()) else ""
   absent = "".join(f", no {name}" for name in installed.PACKAGES if name not in versions)
-  return f"{named}{absent}".removeprefix(", ") + (
+  return f"{named}{plugin}{absent}".removeprefix(", ") + (
     f" (--device=tpu and xla:8 run by them: {installed.command('tpu')})" if absent else ""
   )
 

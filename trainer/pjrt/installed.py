@@ -15,6 +15,8 @@ OLDEST, NEWEST = "0.8.1", "0.11.2"
 
 PACKAGES = ("jax", "jaxlib", "libtpu")
 
+_CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
+
 VersionOf = Callable[[str], str]
 
 
@@ -58,6 +60,16 @@ def versions(version_of: VersionOf = importlib.metadata.version) -> dict[str, st
       if name == "libtpu" and os.path.isfile(path):
         found[name] = path
   return found
+
+
+def cuda_plugin(version_of: VersionOf = importlib.metadata.version) -> str:
+  """Returns jax's plug-in for NVIDIA's GPUs, such as "jax-cuda13-plugin 0.11.2"; or ""."""
+  for name in _CUDA_PLUGINS:
+    try:
+      return f"{name} {version_of(name)}"
+    except importlib.metadata.PackageNotFoundError:
+      continue
+  return ""
 
 
 def command(platform: str) -> str:

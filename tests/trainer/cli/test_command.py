@@ -3,6 +3,7 @@ was.
 """
 
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -60,6 +61,15 @@ def raiser(error):
 
 def test_a_program_that_ends_well(run):
   assert run(lambda argv: print("argv", len(argv))) == (0, "argv 1\n", "")
+
+
+@pytest.mark.parametrize("set_by_user, expected", [(None, "true"), ("false", "false")])
+def test_a_command_leaves_memory_of_gpus_to_others(run, monkeypatch, set_by_user, expected):
+  monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "restored")
+  monkeypatch.delenv("TF_FORCE_GPU_ALLOW_GROWTH")
+  if set_by_user:
+    monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", set_by_user)
+  assert run(lambda argv: print(os.environ["TF_FORCE_GPU_ALLOW_GROWTH"]))[1] == f"{expected}\n"
 
 
 def test_a_mistake_is_one_line(run):

@@ -13,7 +13,7 @@ import tensorflow as tf
 from trainer import errors
 from trainer.cli import installation
 from trainer.devices import device as device_lib
-from trainer.devices import gpu_config
+from trainer.devices import gpu_config, nvidia_driver
 from trainer.pjrt import devices as pjrt_devices
 from trainer.pjrt import installed, tpu
 
@@ -229,6 +229,31 @@ def test_auto_says_what_it_took_and_why(caplog):
   with caplog.at_level("INFO", logger="absl"):
     assert device_lib.connect("auto") is device_lib.connect("cpu")
   assert "--device=auto: cpu (no sign of a TPU, no GPU)" in caplog.text
+
+
+@pytest.mark.parametrize(
+  "plugin, hidden, platforms, kind",
+  [
+    ("jax-cuda13-plugin 0.11.2", None, None, "xla:gpu"),
+    ("jax-cuda13-plugin 0.11.2", "0", "cuda,cpu", "xla:gpu"),
+    ("jax-cuda13-plugin 0.11.2", "-1", None, "cpu"),
+    ("jax-cuda13-plugin 0.11.2", None, "cpu", "cpu"),
+    ("", None, None, "cpu"),
+  ],
+)
+def test_auto_takes_gpus_that_pjrt_alone_can_use(monkeypatch, plugin, hidden, platforms, kind):
+  gpu = nvidia_driver.Gpu("NVIDIA H100 80GB HBM3", 80 * 2**30, (9, 0))
+  driver = nvidia_driver.Driver("580.159.04", (13, 0), (gpu,))
+  monkeypatch.setattr(nvidia_driver, "read", lambda: driver)
+  monkeypatch.setattr(installed, "cuda_plugin", lambda: plugin)
+  for name, value in (("CUDA_VISIBLE_DEVICES", hidden), ("JAX_PLATFORMS", platforms)):
+    monkeypatch.delenv(name, raising=False)
+    if value is not None:
+      monkeypatch.setenv(name, value)
+  chosen, reason = device_lib.choose()
+  assert chosen == kind
+  if kind == "xla:gpu":
+    assert reason == f"{gpu}, by jax-cuda13-plugin 0.11.2; no sign of a TPU"
 
 
 # -------------------------------------------------------------- several workers

@@ -50,8 +50,8 @@ def find(
     (
       find(build={"is_cuda_build": False}, package="tensorflow-cpu 2.21.0", wheels=[]),
       "tensorflow-cpu 2.21.0 has no CUDA and cannot use NVIDIA H100 80GB HBM3 (80 GiB, "
-      "compute capability 9.0): in an environment of its own, "
-      f"{installation.command('gpu')}.",
+      f"compute capability 9.0): {installation.command('xla-gpu')} brings jax's plug-in for "
+      f"--device=xla:gpu; or, in an environment of its own, {installation.command('gpu')}.",
     ),
     (
       find(nvidia_driver.Driver("470.182.03", (11, 4), (H100,))),

@@ -3,6 +3,7 @@ compute on them.
 """
 
 import json
+import os
 import re
 
 import numpy as np
@@ -67,8 +68,10 @@ def test_a_gpu_that_tensorflow_does_not_see_is_said(monkeypatch):
 
 
 @pytest.mark.parametrize("setting", [True, False])
-def test_memory_growth_is_set_for_all_whatever_the_device(two_gpus, setting):
+def test_memory_growth_is_set_for_all_whatever_the_device(two_gpus, monkeypatch, setting):
+  monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # as a command of Octet does
   device_lib.connect("cpu", gpu=trainer.GPUConfig(memory_growth=setting))
+  assert os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] == str(setting).lower()
   assert two_gpus.memory_growth == [(f"/physical_device:GPU:{i}", setting) for i in range(2)]
 
 
