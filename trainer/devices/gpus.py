@@ -22,7 +22,11 @@ def set_memory_growth(config: gpu_config.GPUConfig) -> None:
   TensorFlow allocates memory on all GPUs that it sees, whichever a run uses, so a run on the CPU
   needs this too.
   """
-  if not config.memory_growth:  # TensorFlow obeys the variable, which `trainer.cli.command` sets.
+  # TensorFlow obeys the variable first. Its own setting gets lost if the CPU has virtual cores
+  # (TensorFlow 2.21, context.py: each GPU gets an empty list of virtual devices).
+  if config.memory_growth:
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+  else:
     os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "false"
   for gpu in tf.config.list_physical_devices("GPU"):
     try:

@@ -67,9 +67,12 @@ def test_a_gpu_that_tensorflow_does_not_see_is_said(monkeypatch):
     assert "has no CUDA" in reason
 
 
+@pytest.mark.parametrize("before", [None, "true"])
 @pytest.mark.parametrize("setting", [True, False])
-def test_memory_growth_is_set_for_all_whatever_the_device(two_gpus, monkeypatch, setting):
+def test_memory_growth_is_set_for_all_whatever_the_device(two_gpus, monkeypatch, setting, before):
   monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "true")  # as a command of Octet does
+  if before is None:
+    monkeypatch.delenv("TF_FORCE_GPU_ALLOW_GROWTH")
   device_lib.connect("cpu", gpu=trainer.GPUConfig(memory_growth=setting))
   assert os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] == str(setting).lower()
   assert two_gpus.memory_growth == [(f"/physical_device:GPU:{i}", setting) for i in range(2)]
