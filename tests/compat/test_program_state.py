@@ -108,6 +108,40 @@ def test_what_a_function_keeps_around_it_is_as_in_2_15(tmp_path, monkeypatch):
   assert (calls, len(kept), len(made["ys"])) == (1, 1, 1)
 
 
+class Config(dict):
+  """A dict whose items are attributes, as many programs write it."""
+
+  def __getattr__(self, name):
+    return self[name]
+
+  def __setattr__(self, name, value):
+    self[name] = value
+
+
+class Kept(list):
+  """A list of a program's own class."""
+
+
+def test_a_dict_and_a_list_of_own_classes_keep_their_items(tmp_path, monkeypatch):
+  monkeypatch.setenv("OCTET_DEVICE", "cpu:2")
+  config, kept = Config(rate=0.1), Kept([1.0])
+
+  def model_fn(features, labels, mode):
+    config.calls = config.get("calls", 0) + 1
+    loss = tf.reduce_mean((tf.layers.dense(features, 1) - labels) ** 2)
+    kept.append(loss)
+    step = tf.train.get_global_step()
+    train_op = tf.train.GradientDescentOptimizer(config.rate).minimize(loss, step)
+    return tf.estimator.EstimatorSpec(mode, loss=kept[-1], train_op=train_op)
+
+  estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
+  estimator.train(data, steps=1)
+  estimator.evaluate(lambda: data(4, False))
+  assert config == {"rate": 0.1, "calls": 2}
+  assert len(kept) == 3
+  assert kept[0] == 1.0
+
+
 def test_an_evaluation_is_traced_once_where_nothing_has_changed(tmp_path):
   model, traced = Model(), []
   original = model.model_fn

@@ -180,27 +180,28 @@ def _content(one: Any) -> Any:
     return dict(enumerate(one.__closure__ or ()))
   if isinstance(one, functools.partial):
     return {"func": one.func, "args": list(one.args), "keywords": one.keywords}
-  if type(one) in (dict, list, set):
-    return one.copy() if len(one) <= _MOST else None
-  if isinstance(one, type | types.ModuleType) or not isinstance(
-    getattr(one, "__dict__", None), dict
-  ):
-    return None
   bases = [each for each in type(one).__mro__ if each not in _HOOKS]
   roots = {each.__module__.partition(".")[0] for each in bases}
+  if isinstance(one, type | types.ModuleType) or roots & _LIBRARIES:
+    return None
+  if (kind := _kind(one)) is not None:
+    return kind.copy(one) if len(one) <= _MOST else None
   # Other replicas run the model_fn during `other`, and write to the same objects.
-  return None if roots & _LIBRARIES else dict(vars(one))
+  return dict(vars(one)) if isinstance(getattr(one, "__dict__", None), dict) else None
+
+
+def _kind(one: Any) -> Any:
+  """Returns dict, list or set for an object of that class or of a program's subclass, else None."""
+  return next((kind for kind in (dict, list, set) if isinstance(one, kind)), None)
 
 
 def _write(one: Any, content: Any) -> None:
   if isinstance(one, types.CellType):
     if content:
       one.cell_contents = content["cell_contents"]
-  elif isinstance(one, list):
-    one[:] = content
-  elif isinstance(one, dict | set):
-    one.clear()
-    one.update(content)
+  elif (kind := _kind(one)) is not None:
+    kind.clear(one)  # a subclass may forbid it, or change what it gets
+    (list.extend if kind is list else kind.update)(one, content)
   elif not isinstance(one, types.MethodType | types.FunctionType | functools.partial):
     vars(one).clear()
     vars(one).update(content)
