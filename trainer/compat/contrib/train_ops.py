@@ -105,7 +105,11 @@ def multiply_gradients(grads_and_vars: _Pairs, gradient_multipliers: dict[Any, A
 
 def clip_gradient_norms(gradients_to_variables: _Pairs, max_norm: Any) -> _Pairs:
   """Clips each gradient to a norm."""
-  return [(_clipped(gradient, max_norm), one) for gradient, one in gradients_to_variables]
+
+  def clipped(values: tf.Tensor) -> tf.Tensor:
+    return tf.clip_by_norm(values, max_norm)
+
+  return [(optimize_loss.changed(grad, clipped), one) for grad, one in gradients_to_variables]
 
 
 def clip_gradient_norms_fn(max_norm: Any) -> Callable[[_Pairs], _Pairs]:
@@ -123,10 +127,3 @@ def add_gradients_summaries(grads_and_vars: _Pairs) -> None:
     name = variable.name.partition(":")[0]
     v1.summary.histogram(f"{name}_gradient", values)
     summary.scalar(f"{name}_gradient_norm", tf.linalg.global_norm([values]))
-
-
-def _clipped(gradient: Any, max_norm: Any) -> Any:
-  if isinstance(gradient, tf.IndexedSlices):
-    values = tf.clip_by_norm(gradient.values, max_norm)
-    return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-  return None if gradient is None else tf.clip_by_norm(gradient, max_norm)

@@ -39,45 +39,20 @@ class _Pooling(base.Layer):
     )
 
 
-class AveragePooling1D(_Pooling):
-  """The average of windows of steps."""
-
-  rank, pool = 1, staticmethod(tf.nn.avg_pool)
+_AXES = {1: "steps", 2: "height and width", 3: "depth, height and width"}
 
 
-class AveragePooling2D(_Pooling):
-  """The average of windows of height and width."""
-
-  rank, pool = 2, staticmethod(tf.nn.avg_pool)
-
-
-class AveragePooling3D(_Pooling):
-  """The average of windows of depth, height and width."""
-
-  rank, pool = 3, staticmethod(tf.nn.avg_pool)
-
-
-class MaxPooling1D(_Pooling):
-  """The maximum of windows of steps."""
-
-  rank, pool = 1, staticmethod(tf.nn.max_pool)
+def _of_kind(kind: str, pool: Callable[..., tf.Tensor], what: str) -> dict[str, Any]:
+  """Returns name → class or function, for a kind of pooling over each number of axes."""
+  found: dict[str, Any] = {}
+  for rank, axes in _AXES.items():
+    own = {"rank": rank, "pool": staticmethod(pool), "__module__": __name__}
+    own["__doc__"] = f"The {what} of windows of {axes}."
+    layer = base.Mixing(f"{kind}Pooling{rank}D", (_Pooling,), own)
+    function = base.function(layer)
+    found |= {layer.__name__: layer, function.__name__: function}
+  return found
 
 
-class MaxPooling2D(_Pooling):
-  """The maximum of windows of height and width."""
-
-  rank, pool = 2, staticmethod(tf.nn.max_pool)
-
-
-class MaxPooling3D(_Pooling):
-  """The maximum of windows of depth, height and width."""
-
-  rank, pool = 3, staticmethod(tf.nn.max_pool)
-
-
-average_pooling1d = base.function(AveragePooling1D)
-average_pooling2d = base.function(AveragePooling2D)
-average_pooling3d = base.function(AveragePooling3D)
-max_pooling1d = base.function(MaxPooling1D)
-max_pooling2d = base.function(MaxPooling2D)
-max_pooling3d = base.function(MaxPooling3D)
+globals().update(_of_kind("Average", tf.nn.avg_pool, "average"))
+globals().update(_of_kind("Max", tf.nn.max_pool, "maximum"))

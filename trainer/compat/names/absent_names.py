@@ -112,26 +112,6 @@ TABLE = (
     ),
     "keras.layers.CuDNNGRU": _CUDNN,
     "keras.layers.CuDNNLSTM": _CUDNN,
-    "contrib.layers.sparse_column_with_integerized_feature": (
-      "tf.contrib.layers had other feature columns.",
-      "feature_column.categorical_column_with_identity",
-    ),
-    "contrib.layers.create_feature_spec_for_parsing": (
-      "tf.contrib.layers had other feature columns.",
-      "feature_column.make_parse_example_spec",
-    ),
-    "contrib.layers.weighted_sum_from_feature_columns": (
-      "tf.contrib.layers had other feature columns.",
-      "feature_column.linear_model",
-    ),
-    "contrib.layers.real_valued_column": (
-      "tf.contrib.layers had other feature columns.",
-      "feature_column.numeric_column",
-    ),
-    "contrib.layers.weighted_sparse_column": (
-      "tf.contrib.layers had other feature columns.",
-      "feature_column.weighted_categorical_column",
-    ),
     "contrib.learn.Estimator": (
       "tf.contrib.learn had another Estimator, whose model_fn returns a ModelFnOps.",
       "estimator.Estimator",
@@ -241,6 +221,19 @@ TABLE = (
       "Keras 3 has no such model.",
       "estimator.DNNLinearCombinedRegressor",
     ),
+  }
+  | {
+    f"contrib.layers.{name}": (
+      "tf.contrib.layers had other feature columns.",
+      f"feature_column.{replacement}",
+    )
+    for name, replacement in (
+      ("create_feature_spec_for_parsing", "make_parse_example_spec"),
+      ("real_valued_column", "numeric_column"),
+      ("sparse_column_with_integerized_feature", "categorical_column_with_identity"),
+      ("weighted_sparse_column", "weighted_categorical_column"),
+      ("weighted_sum_from_feature_columns", "linear_model"),
+    )
   }
   | {
     f"contrib.image.{name}": ("it left for a package of its own.", "tf.image")

@@ -160,10 +160,15 @@ def scaled(gradient: Any, factor: Any) -> Any:
   """Returns a gradient of any kind times a factor; unchanged if either is None."""
   if gradient is None or factor is None:
     return gradient
+  return changed(gradient, lambda values: values * tf.cast(factor, values.dtype))
+
+
+def changed(gradient: Any, change: Callable[[tf.Tensor], tf.Tensor]) -> Any:
+  """Returns a gradient of any kind with changed values; None stays None."""
   if isinstance(gradient, tf.IndexedSlices):
-    values = gradient.values * tf.cast(factor, gradient.dtype)
+    values = change(gradient.values)
     return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-  return gradient * tf.cast(factor, gradient.dtype)
+  return None if gradient is None else change(gradient)
 
 
 def _clipped(pairs: _Pairs, clip: float | Callable | None) -> _Pairs:
