@@ -25,7 +25,7 @@ from absl import logging
 
 from trainer import errors
 
-from . import images, labelled_images
+from . import images, in_memory, labelled_images
 
 # Key → (pixels, labels). Each evaluation of a run calls its input_fn again.
 _in_memory: dict[str, tuple[Any, np.ndarray]] = {}
@@ -139,9 +139,12 @@ def _fill(source, size, crop, pixels):
   """Decodes all images into `pixels`; returns the labels."""
   start = time.monotonic()
   labels = np.empty([source.count], np.int32)
-  for first, (batch, batch_labels) in labelled_images.map_examples(
-    source, lambda features, label: (images.decode(features["image"], size, crop), label)
-  ):
+
+  @in_memory.as_written
+  def decode(features, label):
+    return images.decode(features["image"], size, crop), label
+
+  for first, (batch, batch_labels) in labelled_images.map_examples(source, decode):
     pixels[first : first + len(batch)] = batch
     labels[first : first + len(batch)] = batch_labels
   logging.info(

@@ -161,6 +161,7 @@ def source_of(
       start=seen,
     )
 
+    @in_memory.as_written
     def read(position, example):
       features, label = example
       return position, (

@@ -10,6 +10,7 @@ state of an iterator, a part of a checkpoint, is small: the row numbers of an ep
 batches.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -123,10 +124,31 @@ def _shuffled_rows(count, batch_size, start):
   Skips the first `start` rows. A batch may have rows of two epochs.
   """
   epochs, passed = divmod(start, count)
+  cut = _cutter(count, batch_size)
+  initial = tf.zeros([0], tf.int64), tf.constant(passed, tf.int64)
+  rows = (
+    tf.data.Dataset.random()
+    .skip(epochs)
+    .scan(initial, as_written(lambda state, seed: cut(*state, seed)))
+    .unbatch()
+  )
+  # tf.data cannot see that the dataset is infinite, because unbatch hides it.
+  return rows.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 
-  @as_written
-  def cut(state, seed):
-    left, passed = state
+
+@functools.cache
+def _cutter(count, batch_size):
+  """Makes the function of an epoch, traced once for all datasets.
+
+  Dataset.scan traces a Python function anew for each dataset. It traces twice here, because the
+  rows left from the epoch before, none at first, have no static shape.
+  """
+  scalar = tf.TensorSpec([], tf.int64)
+
+  @functools.partial(
+    tf.function, autograph=False, input_signature=[tf.TensorSpec([None], tf.int64), scalar, scalar]
+  )
+  def cut(left, passed, seed):
     order = tf.random.experimental.stateless_shuffle(
       tf.range(count, dtype=tf.int64), tf.stack([seed, 0])
     )
@@ -134,7 +156,4 @@ def _shuffled_rows(count, batch_size, start):
     whole = tf.shape(order)[0] // batch_size * batch_size
     return (order[whole:], tf.zeros_like(passed)), tf.reshape(order[:whole], [-1, batch_size])
 
-  initial = tf.zeros([0], tf.int64), tf.constant(passed, tf.int64)
-  rows = tf.data.Dataset.random().skip(epochs).scan(initial, cut).unbatch()
-  # tf.data cannot see that the dataset is infinite, because unbatch hides it.
-  return rows.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+  return cut

@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from trainer import errors
 
+from . import in_memory
+
 
 @dataclasses.dataclass(frozen=True)
 class Source:
@@ -50,9 +52,11 @@ def map_examples(
   Raises:
     InputError: the function failed for an example; the message names it.
   """
+  converted = in_memory.converted(function)
 
+  @in_memory.as_written
   def apply(_, example):
-    return function(example[1], example[2])
+    return converted(example[1], example[2])
 
   stream = source.stream(False, None, 0)
   results = (

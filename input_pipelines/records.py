@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from trainer import errors
 
-from . import hosts, randomness
+from . import hosts, in_memory, randomness
 
 FRAME = 16  # bytes of a frame besides data
 _CHUNK = 128  # the most records to parse in one call
@@ -116,6 +116,7 @@ def stream(
     InputError: there is no record, so a training would never end an epoch, or reading a file
       failed.
   """
+  parse = in_memory.converted(parse)
   sizes = [_size(segment.path) for segment in segments]
   if not segments or (training and not _has_record(segments, compression, element_shard)):
     raise errors.InputError(_no_record(segments, sizes, element_shard))
@@ -130,6 +131,7 @@ def stream(
     )
   )
 
+  @in_memory.as_written
   def read(*file):
     return _read(*file, parse, compression)
 
@@ -142,6 +144,7 @@ def stream(
     ).enumerate()
   seed = randomness.base_seed()
 
+  @in_memory.as_written
   def one_epoch(epoch):
     # This sets the seed of this function's own graph. If it were 0, shuffle would not accept a
     # tensor as its seed.

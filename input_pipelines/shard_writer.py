@@ -14,7 +14,7 @@ from absl import logging
 
 from trainer import errors
 
-from . import image_folder, labelled_images, shard_index, tfds_images
+from . import image_folder, in_memory, labelled_images, shard_index, tfds_images
 
 _FEATURES = {"image": "image", "label": [[], "int64"]}
 _ORDER_SEED = 0
@@ -157,6 +157,7 @@ def _is_there(output, entry):
 def _write_shard(source, path):
   """Writes a shard; returns the number of its examples."""
 
+  @in_memory.as_written
   def check(features, label):
     # Without the shape, TensorFlow would not decode the image, and would not find damage.
     return (

@@ -28,7 +28,7 @@ from absl import logging
 import trainer
 from trainer import errors
 
-from . import hosts, image_pipeline, images, labelled_images, records
+from . import hosts, image_pipeline, images, in_memory, labelled_images, records
 
 
 @gin.configurable
@@ -126,6 +126,7 @@ def source(
     label_key: tf.io.FixedLenFeature([], tf.int64),
   }
 
+  @in_memory.as_written
   def parse(path, ordinals, serialized):
     parsed = tf.io.parse_example(serialized, features)
     return {"image": images.assert_images(parsed[image_key], path, ordinals)}, parsed[label_key]

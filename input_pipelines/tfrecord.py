@@ -23,7 +23,16 @@ from absl import logging
 import trainer
 from trainer import errors
 
-from . import damage, hosts, image_pipeline, images, labelled_images, records, shard_index
+from . import (
+  damage,
+  hosts,
+  image_pipeline,
+  images,
+  in_memory,
+  labelled_images,
+  records,
+  shard_index,
+)
 
 IMAGE = ("image", "jpeg")  # in a feature spec: an encoded image of any format
 ON_DAMAGE = ("raise", "skip")
@@ -112,7 +121,9 @@ def input_fn(
   seen = hosts.examples_seen(start, input_context)
 
   if not image_keys:
-    dataset = stream(training, shuffle_buffer, seen).map(lambda position, example: example[1:])
+    dataset = stream(training, shuffle_buffer, seen).map(
+      in_memory.as_written(lambda position, example: example[1:])
+    )
     dataset = dataset.batch(params["batch_size"], drop_remainder=training).prefetch(
       tf.data.AUTOTUNE
     )
@@ -141,7 +152,7 @@ def input_fn(
     )
   if label_key is not None:
     return dataset
-  features = dataset.map(lambda batch, _: batch)
+  features = dataset.map(in_memory.as_written(lambda batch, _: batch))
   return trainer.mark_decodable(features, trainer.decoders_of(dataset)) if image_keys else features
 
 
@@ -240,6 +251,7 @@ def _parser(spec, label_key, image_keys):
   """Returns a function for records.stream that parses to (features, label), or 0 for no label."""
   stored = {key: _stored(key, value) for key, value in spec.items()}
 
+  @in_memory.as_written
   def parse(path, ordinals, serialized):
     parsed = tf.io.parse_example(serialized, stored)
     tensors = {

@@ -18,6 +18,9 @@ from trainer.tracing import seeds
 
 _seeds = seeds.InputSeeds()
 
+# AutoGraph would read and rewrite the source of a mapped function, which takes milliseconds.
+_as_written = tf.autograph.experimental.do_not_convert
+
 
 def call(
   input_fn: Callable[..., tf.data.Dataset],
@@ -119,7 +122,7 @@ def _of_tuples(dataset, name):
   """Returns the dataset with tuples as elements; their last parts are not None."""
   element = dataset.element_spec
   if not isinstance(element, tuple):
-    return dataset.map(lambda features: (features,))
+    return dataset.map(_as_written(lambda features: (features,)))
   if len(element) not in (2, 3):
     raise errors.SpecError(
       f"The {name} must return a dataset of features, of (features, labels) or of (features, "
@@ -129,7 +132,9 @@ def _of_tuples(dataset, name):
   if given == [True, False, True]:
     raise errors.SpecError(f"The {name} gives a sample_weight and no labels (None).")
   count = sum(given)
-  return dataset if count == len(element) else dataset.map(lambda *parts: parts[:count])
+  return (
+    dataset if count == len(element) else dataset.map(_as_written(lambda *parts: parts[:count]))
+  )
 
 
 def _described(value):

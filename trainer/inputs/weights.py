@@ -132,6 +132,7 @@ def _from_column(dataset, column, kind, name):
       "weight."
     )
 
+  @tf.autograph.experimental.do_not_convert
   def move(features, *labels):
     others = {key: value for key, value in features.items() if key != column}
     return (others, *labels) if kind == Kind.PREDICT else (others, *labels, features[column])

@@ -9,6 +9,7 @@ __all__ = [
   "import_noise",
   "import_time",
   "keras_internals",
+  "live_objects",
   "patches",
   "tensorflow_internals",
 ]

@@ -11,13 +11,12 @@ this module records tables during a trace, and finds the ones that the functions
 
 import contextlib
 import contextvars
-import gc
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
-from trainer.internals import patches, tensorflow_internals
+from trainer.internals import live_objects, patches, tensorflow_internals
 
 _made: contextvars.ContextVar[list[Any] | None] = contextvars.ContextVar(
   "tables made in a trace", default=None
@@ -48,15 +47,12 @@ def used_by(graphs: Iterable[Any], made: list[Any]) -> list[Any]:
     for tensor in captured
     if tensor.dtype == tf.resource and not tensorflow_internals.is_variable_handle(tensor)
   }
-  if not handles:  # Most models have no table, and a process has millions of objects.
-    return []
-  alive = {id(each): each for each in [*made, *gc.get_objects()] if _is_resource(each)}
-  return [each for each in alive.values() if id(each.resource_handle) in handles]
-
-
-def _is_resource(value):
-  # isinstance would ask proxies for their class.
-  return issubclass(type(value), tf.saved_model.experimental.TrackableResource)
+  found = [each for each in made if id(each.resource_handle) in handles]
+  # A search through all objects of the process takes a tenth of a second.
+  if missing := handles - {id(each.resource_handle) for each in found}:
+    others = live_objects.of(tf.saved_model.experimental.TrackableResource)
+    found += [each for each in others if id(each.resource_handle) in missing]
+  return found
 
 
 @patches.replaces(tf.saved_model.experimental.TrackableResource, "__init__")

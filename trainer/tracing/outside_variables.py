@@ -19,7 +19,6 @@ the next trace, or the export's, would find it built.
 """
 
 import contextlib
-import gc
 import itertools
 import traceback
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ import keras
 import tensorflow as tf
 
 from trainer import errors
-from trainer.internals import patches, tensorflow_internals
+from trainer.internals import live_objects, patches, tensorflow_internals
 from trainer.tracing import user_frames
 
 # The Watch of the trace that this thread is in, or None.
@@ -172,16 +171,12 @@ def _described(what, variables):
 
 def _variables_by_handle():
   """Returns all variables of the process by the id of a handle: a handle has no owner."""
-  everything = gc.get_objects()
-  # A process has a million objects and a few thousand types: issubclass asks each type once.
-  types = {type(each) for each in everything}
-  of_tensorflow = {each for each in types if issubclass(each, tf.Variable)}
-  of_keras = {each for each in types if issubclass(each, keras.Variable)}
-  found = [each for each in everything if type(each) in of_tensorflow]
+  everything = live_objects.of(tf.Variable, keras.Variable)
+  found = [each for each in everything if isinstance(each, tf.Variable)]
   # The outermost object has the name: a variable on several replicas around each replica's part,
   # and Keras's variable around that.
   found.sort(key=lambda variable: hasattr(variable, "_values"))
-  around = {id(each.value): each for each in everything if type(each) in of_keras}
+  around = {id(each.value): each for each in everything if isinstance(each, keras.Variable)}
   return {
     id(handle): around.get(id(variable), variable)
     for variable in found
