@@ -13,6 +13,7 @@ after Ctrl-C.
 
 import functools
 import logging
+import math
 import os
 import pathlib
 import sys
