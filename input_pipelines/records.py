@@ -116,7 +116,7 @@ def stream(
     InputError: there is no record, so a training would never end an epoch, or reading a file
       failed.
   """
-  parse = in_memory.converted(parse)
+  converted = in_memory.converted(parse)
   sizes = [_size(segment.path) for segment in segments]
   if not segments or (training and not _has_record(segments, compression, element_shard)):
     raise errors.InputError(_no_record(segments, sizes, element_shard))
@@ -133,7 +133,7 @@ def stream(
 
   @in_memory.as_written
   def read(*file):
-    return _read(*file, parse, compression)
+    return _read(*file, converted, compression)
 
   def share(records):
     return records if element_shard is None else records.shard(element_shard[1], element_shard[0])
