@@ -16,6 +16,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,5 +69,26 @@ class _LazyModules(importlib.abc.MetaPathFinder):
       return None
     found = importlib.machinery.PathFinder.find_spec(fullname, path, target)
     if found is not None and found.loader is not None:
-      found.loader = importlib.util.LazyLoader(found.loader)
+      found.loader = _LazyLoader(found.loader)
     return found
+
+
+class _LazyLoader(importlib.util.LazyLoader):
+  """Loads a module at the first use of a name other than its own and its file's."""
+
+  def exec_module(self, module: types.ModuleType) -> None:
+    """See importlib.abc.Loader."""
+    super().exec_module(module)
+    lazy = type(module)
+
+    class OfKnownFile(lazy):  # type: ignore[misc, valid-type]
+      # AutoGraph and `inspect` ask every module of the process for its file, to find the source of
+      # a function. Each would load scikit-learn and matplotlib.
+      def __getattribute__(self, name: str) -> Any:
+        if name in ("__file__", "__name__"):
+          return types.ModuleType.__getattribute__(self, name)
+        # Its loading begins only if this is the class.
+        object.__setattr__(self, "__class__", lazy)
+        return getattr(self, name)
+
+    module.__class__ = OfKnownFile

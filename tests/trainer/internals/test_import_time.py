@@ -32,8 +32,11 @@ except ImportError:
   print("failed")
 print("collects:", gc.isenabled(), gc.get_count()[1:])
 print([one for one in sys.meta_path if "trainer" in type(one).__module__])
-import keras
+import keras, inspect
+inspect.getmodule(compile("", __file__, "exec"))
+print("inspected:", "keras.visualization" in sys.modules)
 print(keras.visualization.value)
+print(keras.visualization.__file__[-16:], type(keras.visualization).__name__)
 """,
 }
 
@@ -60,8 +63,10 @@ def test_what_is_not_used_is_loaded_later_and_nothing_stays(run):
     "collects in it: False",
     "collects: True (0, 0)",
     "[]",
+    "inspected: True",
     "visualization is loaded",
     "1",
+    "visualization.py module",
   ]
 
 
