@@ -178,7 +178,7 @@ class RunConfig:
 
   Attributes:
     model_dir: folder for checkpoints, summaries and configurations.
-    device: "auto", "cpu", "cpu:8", "gpu", "gpu:N", "xla:8" or "tpu"; see
+    device: "auto", "cpu", "cpu:8", "gpu", "gpu:N", "xla:8", "xla:gpu", "xla:gpu:N" or "tpu"; see
       `trainer.devices.device.connect`.
     tpu: "", or "local" with the device "tpu": PJRT drives the TPU of this machine alone.
     precision: the precision of Keras layers: "float32" or "bfloat16". Variables are float32 in

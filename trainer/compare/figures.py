@@ -24,6 +24,7 @@ _DEVICES = {
   "cpu:N": "virtual cores (rehearsal)",
   "xla:N": "XLA devices (rehearsal)",
   "gpu": "GPU",
+  "xla:gpu": "GPU, by PJRT",
   "tpu": "TPU",
 }
 # Okabe and Ito, "Color Universal Design" (2008).
@@ -32,6 +33,7 @@ _COLORS = {
   "cpu:N": "#56b4e9",
   "xla:N": "#cc79a7",
   "gpu": "#d55e00",
+  "xla:gpu": "#e69f00",
   "tpu": "#009e73",
 }
 _UNIT_TITLES = {"step": "a step", "epoch": "an epoch", "run": "the whole training"}
@@ -48,7 +50,7 @@ class Bar:
 
   Attributes:
     label: the device or its step, for people.
-    device: "cpu", "cpu:N", "xla:N", "gpu" or "tpu".
+    device: "cpu", "cpu:N", "xla:N", "gpu", "xla:gpu" or "tpu".
     kind: "measured", "estimated" or "published".
     low: where the bar ends; for an estimate where it begins.
     high: where the bar ends.
@@ -290,7 +292,13 @@ def _published_bar(figure, text):
 
 
 def device_kind(device: str) -> str:
-  """Returns "cpu", "cpu:N" for virtual cores, "xla:N" for a CPU's XLA devices, "gpu" or "tpu"."""
+  """Returns the kind of a device, whatever the number of them.
+
+  It is "cpu", "cpu:N" for virtual cores, "xla:N" for a CPU's XLA devices, "gpu", "xla:gpu" for
+  GPUs that PJRT drives, or "tpu".
+  """
+  if device.startswith("xla:gpu"):
+    return "xla:gpu"
   kind, _, count = device.partition(":")
   return f"{kind}:N" if kind in ("cpu", "xla") and count else kind
 

@@ -17,8 +17,12 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def devices() -> dict[str, int]:
-  """Returns kind → number of devices: "gpu" and "tpu", for "tpu" 0 or 1."""
-  return {"gpu": len(tf.config.list_physical_devices("GPU")), "tpu": int(bool(tpu.signs()))}
+  """Returns kind → number of devices: "gpu", "xla:gpu", and "tpu", for "tpu" 0 or 1."""
+  return {
+    "gpu": len(tf.config.list_physical_devices("GPU")),
+    "xla:gpu": gpus.of_pjrt(),
+    "tpu": int(bool(tpu.signs())),
+  }
 
 
 def describe() -> dict[str, Any]:
@@ -53,9 +57,9 @@ def hardware(device: device_lib.Device, tpu_type: str = "") -> str:
   if device.kind == "tpu":
     named = tpu_type or os.environ.get("TPU_ACCELERATOR_TYPE")
     return f"TPU {named}" if named else f"{device.replicas} × {device.chip}"
-  if device.kind == "gpu":
-    names = gpus.names()[: device.local_replicas]
-    return f"{len(names)} × {names[0]}" if len(names) > 1 else names[0]
+  if device.uses_gpus:
+    name = device.chip or gpus.names()[0]
+    return f"{device.local_replicas} × {name}" if device.local_replicas > 1 else name
   return processor()
 
 

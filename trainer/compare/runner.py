@@ -22,9 +22,13 @@ from trainer.compare import results, workloads
 from trainer.io import local_files
 
 _AUTO = ("cpu", "cpu:8", "gpu", "tpu")
-_NAME = re.compile(r"cpu(:[1-9]\d*)?|gpu(:[1-9]\d*)?|xla:[1-9]\d*|tpu")
+_NAME = re.compile(r"(cpu|gpu|xla:gpu|xla(?=:)|tpu)(?:(?<!tpu):([1-9]\d*))?")
 _OF_THE_CPU = ("cpu", "xla")
-_WHY_ABSENT = {"gpu": "TensorFlow sees no GPU", "tpu": "there is no sign of a TPU"}
+_WHY_ABSENT = {
+  "gpu": "TensorFlow sees no GPU",
+  "xla:gpu": "no GPU, or no jax plug-in for CUDA",
+  "tpu": "there is no sign of a TPU",
+}
 
 # If a process gives no answer, its row quotes so many last lines of its output.
 _LAST_LINES = 3
@@ -70,10 +74,11 @@ class Runner:
     for name in () if automatic else names or [asked]:
       if not _NAME.fullmatch(name):
         raise errors.SettingError(
-          f"--devices={asked}: expected auto, or some of cpu, cpu:8, gpu, gpu:N, xla:8, tpu."
+          f"--devices={asked}: expected auto, or some of cpu, cpu:8, gpu, gpu:N, xla:8, xla:gpu, "
+          "xla:gpu:N, tpu."
         )
     names = list(dict.fromkeys(_AUTO if automatic else names))
-    if all(name.startswith(_OF_THE_CPU) for name in names):  # A CPU is always present.
+    if all(_kind(name) in _OF_THE_CPU for name in names):  # A CPU is always present.
       return names, {}
     # In another process: this one imports no TensorFlow, and leaves the devices to the cases.
     there = self._ask({"mode": "devices"}, "devices", {})
@@ -122,7 +127,7 @@ class Runner:
       "modules": list(self.modules),
     }
     # TensorFlow takes a GPU into use wherever it sees one. The CPU's rows must not depend on it.
-    environment = {"CUDA_VISIBLE_DEVICES": "-1"} if device.startswith(_OF_THE_CPU) else {}
+    environment = {"CUDA_VISIBLE_DEVICES": "-1"} if _kind(device) in _OF_THE_CPU else {}
     name = re.sub(r"[^\w]+", "_", f"{case.title} {case.workload.mode} {device} {self.precision}")
     return results.Row(**self.about(case, device) | self._ask(request, name, environment))
 
@@ -210,10 +215,14 @@ def now() -> str:
   return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
+def _kind(name):
+  return _NAME.fullmatch(name)[1]
+
+
 def _absence(name, there):
   """Returns why this machine lacks a device; "" if it has the device."""
-  kind, _, count = name.partition(":")
-  if kind == "cpu" or there[kind] >= int(count or 1):
+  kind, count = _NAME.fullmatch(name).groups()
+  if kind in _OF_THE_CPU or there[kind] >= int(count or 1):
     return ""
   return _WHY_ABSENT[kind] if not there[kind] else f"there are {there[kind]}"
 

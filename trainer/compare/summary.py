@@ -180,7 +180,7 @@ def title(row: results.Row) -> str:
 
 def is_rehearsal(row: results.Row) -> bool:
   """Whether a row is of virtual cores, or of XLA devices of a CPU: they rehearse a TPU."""
-  return row.device.startswith(("cpu:", "xla:"))
+  return row.device.startswith(("cpu:", "xla:")) and not row.device.startswith("xla:gpu")
 
 
 def is_choice(row: results.Row) -> bool:

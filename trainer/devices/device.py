@@ -95,10 +95,19 @@ class Device:
     return self.xla_devices.all[0].device_kind if self.xla_devices else ""
 
   @property
+  def uses_gpus(self) -> bool:
+    """Whether GPUs run the programs, driven by TensorFlow or by PJRT."""
+    return self.kind == "gpu" or (self.runs_by_pjrt and self._platform == "gpu")
+
+  @property
+  def _platform(self):
+    return self.xla_devices.platform if self.xla_devices else ""
+
+  @property
   def resembles_tpu(self) -> bool:
     """Whether this is a TPU or its rehearsal on virtual cores, so that advice on TPUs is useful."""
     if self.runs_by_pjrt:
-      return self.xla_devices is None or self.xla_devices.platform != "gpu"
+      return self._platform != "gpu"
     return self.kind == "cpu" and self.local_replicas > 1
 
   def uses_cpu_kernels(self, setting: bool | None) -> bool:
@@ -253,8 +262,9 @@ def choose() -> tuple[str, str]:
   count = len(tf.config.list_physical_devices("GPU"))
   if count:
     return "gpu", f"{count} GPU{'s' * (count > 1)}; {no_tpu}"
-  if names := gpus.of_pjrt():
-    return "xla:gpu", f"{names}, by {pjrt_installed.cuda_plugin()}; {no_tpu}"
+  if count := gpus.of_pjrt():
+    plugin = pjrt_installed.cuda_plugin()
+    return "xla:gpu", f"{count} GPU{'s' * (count > 1)} by {plugin}; {no_tpu}"
   if problem := gpus.problem():
     return "cpu", f"{no_tpu}, no usable GPU: {problem}"
   return "cpu", f"{no_tpu}, no GPU"

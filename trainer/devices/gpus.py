@@ -50,8 +50,13 @@ def leave_to_pjrt(config: gpu_config.GPUConfig) -> None:
   Otherwise TensorFlow would allocate their memory, and run input pipelines there.
 
   Raises:
-    SettingError: TensorFlow has started, and uses the GPUs already.
+    SettingError: TensorFlow has started, and uses the GPUs already; or a setting does not apply.
   """
+  if config.all_reduce != "nccl":
+    raise errors.SettingError(
+      f"GPUConfig.all_reduce = {config.all_reduce!r} with --device=xla:gpu: XLA sums with NCCL. "
+      "Take the setting away, or use --device=gpu."
+    )
   try:
     tf.config.set_visible_devices([], "GPU")
   except RuntimeError as error:
@@ -89,14 +94,19 @@ def problem() -> str:
   return gpu_problems.find(nvidia_driver.read(), seen)
 
 
-def of_pjrt() -> str:
-  """Returns the names of the GPUs that PJRT seems to drive; "" without jax's plug-in for CUDA."""
+def of_pjrt() -> int:
+  """Returns how many GPUs PJRT seems to drive: none without jax's plug-in for CUDA."""
   platforms = os.environ.get("JAX_PLATFORMS")
   if not installed.cuda_plugin() or (platforms and not {"cuda", "gpu"} & {*platforms.split(",")}):
-    return ""
+    return 0
   driver = nvidia_driver.read()
-  hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
-  return gpu_problems.names(driver) if driver and driver.gpus and not hidden else ""
+  count = len(driver.gpus) if driver else 0
+  visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+  return count if visible is None else min(count, sum(_is_gpu(name) for name in visible.split(",")))
+
+
+def _is_gpu(name):
+  return name.strip() not in ("", "-1")
 
 
 def require(count: int) -> None:

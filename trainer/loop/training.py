@@ -184,7 +184,7 @@ class Training:
           begun.final_step,
           call.batch_size,
           writes=device.is_chief,
-          meter=energy.Meter(counts_gpus=device.kind == "gpu"),
+          meter=energy.Meter(counts_gpus=device.uses_gpus),
         )
       ) as report,
     ):

@@ -71,7 +71,8 @@ def slots(
     )
   the_cores = cores() if the_cores is None else the_cores
   the_gpus = gpus() if the_gpus is None else the_gpus
-  wanted = int(device.partition(":")[2] or 1) if device.startswith("gpu") else 0
+  of_gpus = re.fullmatch(r"(?:xla:)?gpu(?::(\d+))?", device)
+  wanted = int(of_gpus[1] or 1) if of_gpus else 0
   if wanted * workers > len(the_gpus):
     raise errors.SettingError(
       f"--workers={workers} with --device={device} need {wanted * workers} GPUs; this machine has "

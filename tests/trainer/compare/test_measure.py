@@ -118,4 +118,4 @@ def test_memory_that_ran_out_within_a_model_fn(monkeypatch):
 
 
 def test_the_worker_knows_the_devices_of_this_machine():
-  assert worker.answer({"mode": "devices"}).keys() == {"gpu", "tpu"}
+  assert worker.answer({"mode": "devices"}).keys() == {"gpu", "xla:gpu", "tpu"}

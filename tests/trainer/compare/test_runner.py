@@ -74,8 +74,9 @@ def test_a_comparison_goes_on_where_it_stopped(tmp_path, monkeypatch):
 
 def test_a_cpu_is_measured_without_gpus(tmp_path, monkeypatch):
   worker = Worker(monkeypatch)
-  quiet(tmp_path).measure_missing(CASES[:1], ["cpu:8", "xla:8", "gpu"])
-  assert [request[2] for request in worker.requests] == [*[{"CUDA_VISIBLE_DEVICES": "-1"}] * 2, {}]
+  quiet(tmp_path).measure_missing(CASES[:1], ["cpu:8", "xla:8", "gpu", "xla:gpu"])
+  without = {"CUDA_VISIBLE_DEVICES": "-1"}
+  assert [request[2] for request in worker.requests] == [without, without, {}, {}]
 
 
 @pytest.mark.parametrize(
@@ -86,6 +87,7 @@ def test_a_cpu_is_measured_without_gpus(tmp_path, monkeypatch):
     ("gpu:2,cpu", {"gpu": 2, "tpu": 0}, ["gpu:2", "cpu"], []),
     ("cpu:4,cpu", None, ["cpu:4", "cpu"], []),
     ("xla:8,cpu", None, ["xla:8", "cpu"], []),
+    ("xla:8,xla:gpu:2", {"gpu": 0, "xla:gpu": 2, "tpu": 0}, ["xla:8", "xla:gpu:2"], []),
   ],
 )
 def test_devices(tmp_path, monkeypatch, asked, there, devices, skipped):
@@ -100,7 +102,10 @@ def test_devices(tmp_path, monkeypatch, asked, there, devices, skipped):
     ("cpu,gpu", "this machine has no gpu .TensorFlow sees no GPU"),
     ("tpu", "this machine has no tpu .there is no sign"),
     ("gpu:3", "this machine has no gpu:3"),
+    ("xla:gpu", "this machine has no xla:gpu .no GPU, or no jax plug-in"),
     ("toaster", "expected auto"),
+    ("tpu:8", "expected auto"),
+    ("xla:gpu:0", "expected auto"),
     ("auto,cpu", "expected auto"),
     ("cpu:0", "expected auto"),
     ("xla", "expected auto"),
@@ -108,7 +113,7 @@ def test_devices(tmp_path, monkeypatch, asked, there, devices, skipped):
   ],
 )
 def test_a_device_that_is_named_must_be_there(tmp_path, monkeypatch, asked, message):
-  Worker(monkeypatch, there={"gpu": 0, "tpu": 0})
+  Worker(monkeypatch, there={"gpu": 0, "xla:gpu": 0, "tpu": 0})
   with pytest.raises(errors.SettingError, match=message):
     quiet(tmp_path).devices(asked)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.trainer.compare import fake_rows
-from trainer.compare import prices, summary
+from trainer.compare import figures, prices, summary
 
 CPU, VIRTUAL = fake_rows.row(1.0), fake_rows.row(0.01, "cpu:8")
 XLA = fake_rows.row(0.01, "xla:8")
@@ -37,6 +37,15 @@ def test_what_has_no_epochs_has_no_time_for_them():
 def test_costs_are_hours_times_the_price():
   assert ALL.cost(GPU, "epoch") == pytest.approx((0.001, 0.001))
   assert summary.Summary([GPU]).cost(GPU, "epoch") is None
+
+
+@pytest.mark.parametrize(
+  ("device", "rehearses"), [("cpu", False), ("cpu:8", True), ("xla:8", True), ("xla:gpu:2", False)]
+)
+def test_devices_of_a_cpu_rehearse(device, rehearses):
+  row = fake_rows.row(0.01, device)
+  assert summary.is_rehearsal(row) == rehearses
+  assert figures.device_kind(device).startswith(device.removesuffix(":8").removesuffix(":2"))
 
 
 def test_fastest_and_cheapest_are_measured_not_rehearsed():

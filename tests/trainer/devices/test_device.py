@@ -102,6 +102,7 @@ def test_pjrt_drives_gpus(gpus, name, count):
   assert gpus.hidden == [([], "GPU")]  # TensorFlow's own GPUs
   assert (device.kind, device.replicas, device.runs_by_pjrt) == ("xla", count or 4, True)
   assert str(device) == f"xla (NVIDIA H100 80GB HBM3), {count or 4} replicas"
+  assert device.uses_gpus
   assert not device.resembles_tpu
   assert not device.strategy.extended.packs  # XLA packs for GPUs
 
@@ -113,6 +114,12 @@ def test_the_settings_of_gpus_are_for_pjrt_too(gpus, monkeypatch):
   assert device.xla_devices.full_precision
   assert device.xla_devices.deterministic
   assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "true"
+
+
+def test_xla_sums_with_nccl_alone(gpus):
+  with pytest.raises(errors.SettingError, match="all_reduce = 'without_nccl' with --device=xla"):
+    device_lib.connect("xla:gpu", gpu=gpu_config.GPUConfig(all_reduce="without_nccl"))
+  assert not gpus.asked
 
 
 def test_pjrt_drives_no_gpus_that_tensorflow_uses(gpus, monkeypatch):
@@ -253,7 +260,7 @@ def test_auto_takes_gpus_that_pjrt_alone_can_use(monkeypatch, plugin, hidden, pl
   chosen, reason = device_lib.choose()
   assert chosen == kind
   if kind == "xla:gpu":
-    assert reason == f"{gpu}, by jax-cuda13-plugin 0.11.2; no sign of a TPU"
+    assert reason == "1 GPU by jax-cuda13-plugin 0.11.2; no sign of a TPU"
 
 
 # -------------------------------------------------------------- several workers
