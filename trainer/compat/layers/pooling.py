@@ -42,17 +42,16 @@ class _Pooling(base.Layer):
 _AXES = {1: "steps", 2: "height and width", 3: "depth, height and width"}
 
 
-def _of_kind(kind: str, pool: Callable[..., tf.Tensor], what: str) -> dict[str, Any]:
-  """Returns name → class or function, for a kind of pooling over each number of axes."""
-  found: dict[str, Any] = {}
-  for rank, axes in _AXES.items():
-    own = {"rank": rank, "pool": staticmethod(pool), "__module__": __name__}
-    own["__doc__"] = f"The {what} of windows of {axes}."
-    layer = base.Mixing(f"{kind}Pooling{rank}D", (_Pooling,), own)
-    function = base.function(layer)
-    found |= {layer.__name__: layer, function.__name__: function}
-  return found
+def _over(rank: int, kind: str, pool: Callable[..., tf.Tensor], what: str) -> type[_Pooling]:
+  """Returns the class of a kind of pooling over a number of axes."""
+  own = {"rank": rank, "pool": staticmethod(pool), "__module__": __name__}
+  own["__doc__"] = f"The {what} of windows of {_AXES[rank]}."
+  return base.Mixing(f"{kind}Pooling{rank}D", (_Pooling,), own)
 
 
-globals().update(_of_kind("Average", tf.nn.avg_pool, "average"))
-globals().update(_of_kind("Max", tf.nn.max_pool, "maximum"))
+_AVERAGES = [_over(rank, "Average", tf.nn.avg_pool, "average") for rank in _AXES]
+_MAXIMA = [_over(rank, "Max", tf.nn.max_pool, "maximum") for rank in _AXES]
+AveragePooling1D, AveragePooling2D, AveragePooling3D = _AVERAGES
+MaxPooling1D, MaxPooling2D, MaxPooling3D = _MAXIMA
+average_pooling1d, average_pooling2d, average_pooling3d = map(base.function, _AVERAGES)
+max_pooling1d, max_pooling2d, max_pooling3d = map(base.function, _MAXIMA)
