@@ -5,7 +5,8 @@
     predictions.csv      input,class,class_name,probabilities_0,...,error
     predictions.png      the first images with their classes, see `outputs.contact_sheet`
 
-Each example has an entry, in order, even a failed one.
+Each example has an entry, in order, even a failed one. An output called input or error gets a "_"
+after its name.
 """
 
 import contextlib
@@ -28,6 +29,7 @@ from trainer.serving.loaded_model import LoadedModel
 ENDINGS = (".jsonl", ".csv", ".png")
 SHEET_IMAGES = 24
 _MOST_COLUMNS = 10_000
+_RESERVED = ("input", "error")
 
 
 def check_path(path: str, loaded: LoadedModel) -> None:
@@ -64,20 +66,33 @@ def writer(path: str, loaded: LoadedModel) -> Iterator[Add]:
     yield functools.partial(_add_lines, sys.stdout)
     sys.stdout.flush()
     return
-  try:
-    storage.makedirs(os.path.dirname(path) or ".")
-    if path.endswith(".png"):
-      images: list[tuple[np.ndarray, contact_sheet.Caption]] = []
-      yield functools.partial(_add_images, images, next(iter(loaded.decoders)))
-      _write_sheet(path, images)
-      return
-    with files.write_atomically(path) as file:
-      if path.endswith(".csv"):
-        table = csv.DictWriter(file, _columns(loaded), lineterminator="\n")
-        table.writeheader()
-        yield functools.partial(_add_rows, table)
+  images: list[tuple[np.ndarray, contact_sheet.Caption]] = []
+  add: Add
+  with contextlib.ExitStack() as opened:
+    with _told_as_output(path):
+      storage.makedirs(os.path.dirname(path) or ".")
+      if path.endswith(".png"):
+        add = functools.partial(_add_images, images, next(iter(loaded.decoders)))
       else:
-        yield functools.partial(_add_lines, file)
+        file = opened.enter_context(files.write_atomically(path))
+        add = functools.partial(_add_lines, file)
+        if path.endswith(".csv"):
+          table = csv.DictWriter(file, _columns(loaded), lineterminator="\n")
+          table.writeheader()
+          add = functools.partial(_add_rows, table)
+    yield _told_as_output(path)(add)
+    # An error of the model passes by: TensorFlow's errors are not all of the file.
+    with _told_as_output(path):
+      if path.endswith(".png"):
+        _write_sheet(path, images)
+      opened.close()
+
+
+@contextlib.contextmanager
+def _told_as_output(path):
+  """Turns errors of a file system into OutputErrors."""
+  try:
+    yield
   except (tf.errors.OpError, OSError) as error:
     if isinstance(error, errors.OctetError):
       raise
@@ -91,20 +106,28 @@ def entries(
   class_names: Sequence[str] | None,
 ) -> Iterator[dict]:
   """Yields an entry for each example: its predictions in plain Python, or its error."""
-  plain = {name: predictions.to_json(array) for name, array in outputs.items()}
+  plain = {_key(name): predictions.to_json(array) for name, array in outputs.items()}
   row = 0
   for place, name in enumerate(names):
+    # Linux's names of files may have bytes that UTF-8 lacks, and no line can hold them.
+    shown = name.encode(errors="backslashreplace").decode()
     if place in failed:
-      yield {"input": name, "error": failed[place]}
+      yield {"input": shown, "error": failed[place]}
       continue
-    entry = {"input": name}
+    entry = {"input": shown}
     # The outputs have no rows for failed examples, so `row` counts apart from `place`.
     for key, values in plain.items():
       entry[key] = value = values[row]
       if key == "class" and class_names and isinstance(value, int):
-        entry["class_name"] = class_names[value] if value < len(class_names) else str(value)
+        is_known = 0 <= value < len(class_names)
+        entry["class_name"] = class_names[value] if is_known else str(value)
     yield entry
     row += 1
+
+
+def _key(name):
+  """Returns an output's name in an entry."""
+  return f"{name}_" if name in _RESERVED else name
 
 
 def _add_lines(file, batch, features):
@@ -156,7 +179,8 @@ def _columns(loaded):
       raise errors.SettingError(
         f"--output: CSV cannot hold the output {name!r} of shape {shape}; use .jsonl."
       )
-    columns += [f"{name}_{place}" for place in range(shape[1])] if len(shape) == 2 else [name]
+    key = _key(name)
+    columns += [f"{key}_{place}" for place in range(shape[1])] if len(shape) == 2 else [key]
     if name == "class" and loaded.class_names:
       columns.append("class_name")
   return [*columns, "error"]
