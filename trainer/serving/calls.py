@@ -120,10 +120,12 @@ def _require_finite(name, array):
 
 def _of_examples(serialised, loaded):
   """Returns (signature, columns) of serialised Examples."""
-  if not _are_bytes(serialised):
+  if not _are_bytes(serialised) or not serialised:
     raise errors.InputError(
       f'{signatures.EXAMPLES!r} must be serialised tf.train.Examples. JSON has them as {{"b64": '
       '"..."}, the Open Inference Protocol as binary data.'
     )
   rows = [features.parse_example(item, loaded) for item in serialised]
+  if any(row.keys() != rows[0].keys() for row in rows):
+    raise errors.InputError("Some examples have columns or texts, and others have features.")
   return loaded.for_users, {name: [row[name] for row in rows] for name in rows[0]}

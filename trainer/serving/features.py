@@ -147,12 +147,19 @@ def parse_example(content: bytes, loaded: LoadedModel) -> dict[str, Any]:
     if name in loaded.decoders or spec["dtype"] == "string":
       if kind != "bytes_list" or not found:
         raise errors.InputError(f"its feature {name!r} has no bytes.")
-      values[name] = found[0] if len(spec["shape"]) == 1 or name in loaded.decoders else found
+      takes_one = len(spec["shape"]) == 1 or name in loaded.decoders
+      if takes_one and len(found) > 1:
+        raise errors.InputError(f"its feature {name!r} has {len(found)} values; expected one.")
+      values[name] = found[0] if takes_one else found
       continue
     shape = spec["shape"][1:]
-    if kind == "bytes_list" or len(found) != np.prod(shape, dtype=int):
+    try:
+      if kind == "bytes_list":
+        raise ValueError("bytes are no numbers")
+      # An axis of any size, such as the length of a text, takes what the others leave.
+      values[name] = np.reshape(found, [-1 if size is None else size for size in shape])
+    except ValueError:
       raise errors.InputError(
         f"its feature {name!r} has {len(found)} values; the model takes {spec['dtype']}{shape}."
-      )
-    values[name] = np.reshape(found, shape)
+      ) from None
   return values

@@ -36,9 +36,17 @@ def test_examples_become_the_features_of_serving_default(loaded):
   np.testing.assert_array_equal(call.features["x"], [1.0, 2.0])
 
 
-def test_examples_are_bytes(loaded):
+@pytest.mark.parametrize("examples", [["a"], [], None, b"a"])
+def test_examples_are_bytes(loaded, examples):
   with pytest.raises(errors.InputError, match="must be serialised tf.train.Examples"):
-    calls.prepare(signatures.FROM_EXAMPLES, {signatures.EXAMPLES: ["a"]}, loaded, write=None)
+    calls.prepare(signatures.FROM_EXAMPLES, {signatures.EXAMPLES: examples}, loaded, write=None)
+
+
+def test_examples_of_two_kinds_are_refused(loaded, monkeypatch):
+  rows = iter([{"x": 1.0}, {"age": 20.0}])
+  monkeypatch.setattr(calls.features, "parse_example", lambda *_: next(rows))
+  with pytest.raises(errors.InputError, match="Some examples have columns or texts"):
+    calls.prepare(signatures.FROM_EXAMPLES, {signatures.EXAMPLES: [b"", b""]}, loaded, write=None)
 
 
 @pytest.mark.parametrize(("value", "shown"), [(float("nan"), "nan"), (1e999, "inf")])

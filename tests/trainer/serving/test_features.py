@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.input_pipelines import tiny_data
 from trainer import errors
@@ -70,3 +71,36 @@ def test_records_have_the_values_of_the_features(loaded):
 def test_records_that_do_not_fit_are_refused(record, message, loaded):
   with pytest.raises(errors.InputError, match=message):
     features.parse_example(record, loaded)
+
+
+def of_shape(dtype, *shape):
+  """A model of one feature "v"."""
+  inputs = {"v": {"dtype": dtype, "shape": list(shape)}}
+  description = {"signatures": {loaded_model.DEFAULT: {"inputs": inputs}}}
+  return loaded_model.LoadedModel("1", description, {loaded_model.DEFAULT: None}, {})
+
+
+@pytest.mark.parametrize(
+  ("shape", "values", "expected"),
+  [((None, None), [1, 2, 3], (3,)), ((None, 2, None), [1, 2, 3, 4], (2, 2))],
+)
+def test_an_axis_of_any_size_takes_what_there_is(shape, values, expected):
+  record = tiny_data.example(v=[float(value) for value in values])
+  found = features.parse_example(record, of_shape("float32", *shape))
+  assert np.shape(found["v"]) == expected
+
+
+def test_values_that_fill_no_shape_are_refused():
+  loaded = of_shape("float32", None, 2, None)
+  with pytest.raises(
+    errors.InputError, match=r"'v' has 3 values; the model takes float32\[2, None\]"
+  ):
+    features.parse_example(tiny_data.example(v=[1.0, 2.0, 3.0]), loaded)
+
+
+def test_a_second_text_is_not_dropped():
+  two = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"a", b"b"]))
+  record = tf.train.Example(features=tf.train.Features(feature={"v": two})).SerializeToString()
+  with pytest.raises(errors.InputError, match="'v' has 2 values; expected one"):
+    features.parse_example(record, of_shape("string", None))
+  assert features.parse_example(record, of_shape("string", None, 2))["v"] == [b"a", b"b"]
