@@ -6,6 +6,7 @@
 `trainer.io.files` writes to any file system, but imports TensorFlow, and that takes seconds.
 """
 
+import contextlib
 import os
 
 from trainer import errors
@@ -44,4 +45,6 @@ def write(path: str, content: str | bytes, flag: str) -> None:
       file.write(content.encode() if isinstance(content, str) else content)
     os.replace(aside, path)
   except OSError as error:
+    with contextlib.suppress(OSError):
+      os.remove(aside)  # On a full disk, half a file would take the rest.
     raise errors.OutputError(f"Cannot write {path} ({flag}): {error}") from error

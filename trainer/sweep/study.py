@@ -33,7 +33,9 @@ _MAKER = -1
 
 def url_for(sweep_dir: str, storage: str = "") -> str:
   """Returns the address of the database: --storage, or a file in the sweep's folder."""
-  return storage or f"sqlite:///{os.path.join(os.path.abspath(sweep_dir), 'sweep.db')}"
+  path = os.path.join(os.path.abspath(sweep_dir), "sweep.db")
+  # In an address, "?" begins its options, and "%3D" is "=".
+  return storage or "sqlite:///" + path.replace("%", "%25").replace("?", "%3F")
 
 
 class Study:
@@ -290,7 +292,11 @@ def _difference(before, now, name=""):
 
 def _require_file(url):
   """Raises SettingError if the database is a missing file; opening would create it."""
-  if url.startswith("sqlite:///") and not os.path.exists(url.removeprefix("sqlite:///")):
+  import sqlalchemy
+
+  if not url.startswith("sqlite:///"):
+    return
+  if not os.path.exists(sqlalchemy.engine.make_url(url).database or ""):
     raise errors.SettingError(
       f"There is no sweep in {without_password(url)} (--sweep_dir, --storage)."
     )

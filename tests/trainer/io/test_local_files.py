@@ -14,6 +14,20 @@ def test_a_file_is_replaced_as_a_whole(tmp_path):
   assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_full_disk_leaves_the_former_file_alone(tmp_path, monkeypatch):
+  path = tmp_path / "a.csv"
+  path.write_text("former")
+
+  def full(*_):
+    raise OSError(28, "No space left on device")
+
+  monkeypatch.setattr(local_files.os, "replace", full)
+  with pytest.raises(errors.OutputError, match="No space left"):
+    local_files.write(str(path), "new", "--output")
+  assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
+  assert path.read_text() == "former"
+
+
 def test_what_cannot_be_written_names_the_flag(tmp_path):
   (tmp_path / "file").write_text("")
   with pytest.raises(errors.OutputError, match=r"Cannot write .*file/a\.csv \(--output\): "):

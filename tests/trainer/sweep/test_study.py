@@ -126,6 +126,15 @@ def test_what_is_not_there_is_not_joined(tmp_path, settings):
     study.Study.read(study.url_for(tmp_path), "s")
 
 
+def test_a_folder_may_have_the_signs_of_an_address(tmp_path, settings):
+  folder = tmp_path / "lr%3D0.1?#@"
+  opened(folder, settings).make_trials(1)
+  assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [folder.name]
+  assert (folder / "sweep.db").exists()
+  found, _ = study.Study.read(study.url_for(str(folder)), "s")
+  assert states(found) == ["WAITING"]
+
+
 @pytest.mark.parametrize(
   ("url", "message"),
   [
