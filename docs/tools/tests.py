@@ -19,15 +19,28 @@ NOT_MIRRORED = ("trainer/compat/",)
 
 
 def modules_without_tests(root: pathlib.Path = draw.ROOT) -> list[str]:
-  """Returns the paths of modules below the root without a test file of their name."""
-  there = {path.name for path in (root / "tests").rglob("test_*.py")}
-  paths = [
-    path.relative_to(root).as_posix()
+  """Returns the paths of modules below the root without a test file at the mirrored path.
+
+  It leaves out modules that define no function and no class, such as entry points of commands.
+  """
+  modules = [
+    path.relative_to(root)
     for folder in ("trainer", "models", "input_pipelines")
     for path in sorted((root / folder).rglob("*.py"))
-    if not path.name.startswith("__") and f"test_{path.name}" not in there
+    if not path.name.startswith("__")
   ]
-  return [path for path in paths if not path.startswith(NOT_MIRRORED)]
+  return [
+    path.as_posix()
+    for path in modules
+    if not path.as_posix().startswith(NOT_MIRRORED)
+    and not (root / "tests" / path.with_name(f"test_{path.name}")).exists()
+    and _defines_something(root / path)
+  ]
+
+
+def _defines_something(path):
+  kinds = (ast.FunctionDef, ast.ClassDef)
+  return any(isinstance(node, kinds) for node in ast.parse(path.read_text()).body)
 
 
 def long_names(root: pathlib.Path = draw.ROOT) -> Iterator[str]:

@@ -14,13 +14,18 @@ def write(root, *paths):
 def test_modules_without_a_test_file_of_their_name_are_listed(tmp_path):
   write(
     tmp_path,
-    ("trainer/loop/rollback.py", ""),
-    ("trainer/loop/watchdog.py", ""),
-    ("trainer/loop/__init__.py", ""),
-    ("trainer/compat/names/table.py", ""),
+    ("trainer/loop/rollback.py", "def f():\n  pass\n"),
+    ("trainer/loop/watchdog.py", "class Watchdog:\n  pass\n"),
+    ("trainer/loop/__init__.py", "def f():\n  pass\n"),
+    ("trainer/compat/names/table.py", "def f():\n  pass\n"),
+    ("trainer/sweep/watchdog.py", "class Other:\n  pass\n"),  # another one of this name
+    ("trainer/serve.py", "from trainer import main\n\nmain.run()\n"),  # defines nothing
     ("tests/trainer/loop/test_watchdog.py", ""),
   )
-  assert tests.modules_without_tests(tmp_path) == ["trainer/loop/rollback.py"]
+  assert tests.modules_without_tests(tmp_path) == [
+    "trainer/loop/rollback.py",
+    "trainer/sweep/watchdog.py",
+  ]
 
 
 def test_names_are_listed_that_are_too_long(tmp_path):
