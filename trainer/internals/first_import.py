@@ -4,6 +4,7 @@ sys.meta_path.insert(0, first_import.Finder("tensorflow", context))
 import tensorflow  # runs inside context()
 """
 
+import contextlib
 import importlib.abc
 import importlib.util
 import sys
@@ -40,8 +41,10 @@ class Finder(importlib.abc.MetaPathFinder):
       load = spec.loader.exec_module
 
       def load_within(module):
-        sys.meta_path.remove(self)
-        with self._context():
+        is_first = self in sys.meta_path
+        if is_first:
+          sys.meta_path.remove(self)
+        with self._context() if is_first else contextlib.nullcontext():
           load(module)
 
       spec.loader.exec_module = load_within  # type: ignore[method-assign]

@@ -1,6 +1,6 @@
 """Rows for the tests of what reads them."""
 
-from trainer.compare import results
+from trainer.compare import prices, published, results, summary
 
 LAPTOP = {"host": "laptop", "processor": "a CPU"}
 BOX = {"host": "box", "processor": "another CPU"}
@@ -48,3 +48,21 @@ def estimate(low, high, **more):
 def failed(device="gpu", status=results.OUT_OF_MEMORY, **more):
   """A row without figures."""
   return row(None, device, status=status, problem="no room", **more)
+
+
+ROWS = [
+  row(1.0),
+  row(0.25, "gpu"),
+  estimate(0.02, 0.05),
+  row(2.0, batch_size=20),
+  row(0.5, mode="predict", examples=4),
+  failed("tpu"),
+]
+ARTICLE = published.Figure(
+  "net", "train", 10, "tpu", "TPU v2", "run", 3.0, "", True, "three seconds", "an article"
+)
+RATIO = published.Figure(
+  "net", "train", None, "tpu", "TPU v2", "speed-up", 100.0, "cpu", True, "100 ×", "an article"
+)
+PRICES = [prices.Price("P100", 1.44, "USD", "2026-01-01", "a page")]
+FOUND = summary.Summary(ROWS, PRICES, [ARTICLE, RATIO])

@@ -60,6 +60,15 @@ def test_a_question_for_the_module_does_not_count(imported):
   assert events == ["before", "module", "after"]
 
 
+def test_a_second_execution_has_no_context(imported):
+  write, events = imported
+  write(TEXT)
+  specs = [importlib.util.find_spec(NAME) for _ in range(2)]
+  for spec in specs:
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+  assert events == ["before", "module", "after", "module"]
+
+
 def test_a_module_that_comes_later_runs_in_the_context(imported):
   write, events = imported
   with pytest.raises(ModuleNotFoundError, match=NAME):

@@ -44,8 +44,7 @@ def numbers(result):
   return {name: float(result[name]) for name in ("loss", "steps", "non_finite_step")}
 
 
-@pytest.mark.parametrize("is_one_cpu", [True, False])
-@pytest.mark.parametrize("is_endless", [True, False])
+@pytest.mark.parametrize(("is_one_cpu", "is_endless"), [(True, True), (False, False)])
 def test_a_loop_takes_the_batches_after_those_of_the_last(is_one_cpu, is_endless):
   program = Program()
   traced, iterator = traced_for([1, 2, 3, 6], program, 1, is_one_cpu, is_endless)
@@ -57,7 +56,7 @@ def test_a_loop_takes_the_batches_after_those_of_the_last(is_one_cpu, is_endless
   assert first["input_seconds"] >= 0
 
 
-@pytest.mark.parametrize(("replicas", "steps", "loss"), [(1, 5, 3.0), (2, 2, 2.5), (3, 1, 2.0)])
+@pytest.mark.parametrize(("replicas", "steps", "loss"), [(1, 5, 3.0), (2, 2, 2.5)])
 def test_a_step_needs_a_batch_for_each_replica(replicas, steps, loss):
   program = Program()
   traced, iterator = traced_for([1, 2, 3, 4, 5], program, replicas, is_one_cpu=replicas == 1)
@@ -66,12 +65,11 @@ def test_a_step_needs_a_batch_for_each_replica(replicas, steps, loss):
   assert int(program.global_step) == 10 + steps
 
 
-@pytest.mark.parametrize(
-  ("values", "step"), [([1, np.nan, 1], 12), ([np.inf, np.nan, 1], 11), ([1, 1, -np.inf], 13)]
-)
-def test_the_first_loss_that_is_not_finite_has_its_global_step(values, step):
-  traced, iterator = traced_for(values, Program())
-  assert int(traced.run(iterator, 3)["non_finite_step"]) == step
+def test_the_first_loss_that_is_not_finite_has_its_global_step():
+  program = Program()
+  traced, iterator = traced_for([1, np.nan, 1, np.inf, np.nan, 1, 1, 1, -np.inf], program)
+  found = [int(traced.run(iterator, 3)["non_finite_step"]) for _ in range(3)]
+  assert found == [12, 14, 19]
 
 
 def test_a_long_loop_loses_no_small_loss():

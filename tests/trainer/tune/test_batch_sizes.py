@@ -1,14 +1,10 @@
-"""The search for the largest batch, and the memory of the process that measures one."""
-
-import subprocess
-import sys
-import types
+"""The search for the largest batch, and a process that measures one."""
 
 import pytest
 
 from trainer import errors
 from trainer.compare import results
-from trainer.tune import batch_sizes, memory, worker
+from trainer.tune import batch_sizes, worker
 
 
 def machine(limit, status=results.OUT_OF_MEMORY):
@@ -63,35 +59,6 @@ def test_a_first_size_that_fails_says_why():
 def test_nothing_fits():
   with pytest.raises(errors.SettingError, match="No batch size works. With 1 examples"):
     batch_sizes.search(machine(0), 32, 1, 65_536)
-
-
-def test_a_process_ends_that_takes_more_than_its_limit():
-  code = (
-    "from trainer.tune import memory\n"
-    "memory.end_beyond(200 * 2**20)\n"
-    "parts = []\n"
-    "while True: parts.append(bytearray(b'x' * 2**20))\n"
-  )
-  done = subprocess.run([sys.executable, "-c", code], check=False, timeout=60)
-  assert done.returncode == memory.EXIT_CODE
-
-
-@pytest.mark.parametrize(
-  ("files", "limit"),
-  [
-    ({}, 4000),
-    ({"max": "max\n", "current": "1000\n"}, 4000),
-    ({"max": "3500\n", "current": "1000\n"}, 2000),
-    ({"max": "3500\n", "current": "3000\n", "stat": "anon 1\ninactive_file 2000\n"}, 2000),
-    ({"max": "99999\n", "current": "1000\n"}, 4000),
-  ],
-)
-def test_limit_is_a_share_of_machine_or_container_memory(files, limit, tmp_path, monkeypatch):
-  free = types.SimpleNamespace(available=5000)
-  monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: free)
-  for name, text in files.items():
-    (tmp_path / f"memory.{name}").write_text(text)
-  assert memory.limit_bytes(str(tmp_path)) == limit
 
 
 REQUEST = {

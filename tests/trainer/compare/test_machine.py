@@ -1,0 +1,68 @@
+"""The description of a machine: names of its hardware, and the commit of Octet's source."""
+
+import pathlib
+import subprocess
+import types
+
+import pytest
+
+from trainer.compare import machine
+from trainer.devices import gpus
+
+
+def device(kind, replicas=1, chip="TPU v5e"):
+  return types.SimpleNamespace(kind=kind, replicas=replicas, local_replicas=replicas, chip=chip)
+
+
+@pytest.mark.parametrize(
+  ("given", "tpu_type", "variable", "name"),
+  [
+    (device("tpu", 8), "v3-8", "v4-8", "TPU v3-8"),
+    (device("tpu", 8), "", "v4-8", "TPU v4-8"),
+    (device("tpu", 8), "", "", "8 × TPU v5e"),
+    (device("gpu"), "", "", "H100"),
+    (device("gpu", 2), "", "", "2 × H100"),
+  ],
+)
+def test_hardware_has_the_name_of_the_price_tables(monkeypatch, given, tpu_type, variable, name):
+  monkeypatch.setenv("TPU_ACCELERATOR_TYPE", variable)
+  monkeypatch.setattr(gpus, "names", lambda: ["H100", "H100", "A100"])
+  assert machine.hardware(given, tpu_type) == name
+
+
+def test_a_processor_has_a_plain_name(monkeypatch):
+  text = "processor : 0\nmodel name\t: Intel(R) Xeon(R)  CPU @ 2.00GHz: x\nmodel name : other\n"
+  monkeypatch.setattr(pathlib.Path, "read_text", lambda path: text)
+  monkeypatch.setattr(machine.os, "cpu_count", lambda: 4)
+  assert machine.processor() == "Intel Xeon @ 2.00GHz: x, 4 cores"
+  assert machine.hardware(device("cpu")) == machine.processor()
+
+
+@pytest.mark.parametrize(("status", "mark"), [("", ""), (" M trainer/spec.py", "+")])
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_commit_is_of_octets_own_repository(monkeypatch, status, mark, is_own):
+  root = str(machine._ROOT) if is_own else "/somewhere"
+  answers = iter([root, "4f0c", status])
+
+  def run(command, **_):
+    assert command[:3] == ["git", "-C", str(machine._ROOT)]
+    return types.SimpleNamespace(stdout=next(answers) + "\n")
+
+  monkeypatch.setattr(machine.subprocess, "run", run)
+  assert machine.commit() == (f"4f0c{mark}" if is_own else "")
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(), subprocess.CalledProcessError(128, "git")])
+def test_without_git_there_is_no_commit(monkeypatch, error):
+  def run(*_, **__):
+    raise error
+
+  monkeypatch.setattr(machine.subprocess, "run", run)
+  assert machine.commit() == ""
+
+
+def test_a_description_has_what_a_row_needs():
+  found = machine.describe()
+  assert found["cpu_cores"] >= 1
+  assert found["memory_bytes"] > 2**28
+  assert all(isinstance(value, str | int) for value in found.values())
