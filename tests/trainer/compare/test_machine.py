@@ -10,8 +10,11 @@ from trainer.compare import machine
 from trainer.devices import gpus
 
 
-def device(kind, replicas=1, chip="TPU v5e"):
-  return types.SimpleNamespace(kind=kind, replicas=replicas, local_replicas=replicas, chip=chip)
+def device(kind, replicas=1, chip=""):
+  uses_gpus = kind in ("gpu", "xla")
+  return types.SimpleNamespace(
+    kind=kind, replicas=replicas, local_replicas=replicas, chip=chip, uses_gpus=uses_gpus
+  )
 
 
 @pytest.mark.parametrize(
@@ -19,9 +22,10 @@ def device(kind, replicas=1, chip="TPU v5e"):
   [
     (device("tpu", 8), "v3-8", "v4-8", "TPU v3-8"),
     (device("tpu", 8), "", "v4-8", "TPU v4-8"),
-    (device("tpu", 8), "", "", "8 × TPU v5e"),
+    (device("tpu", 8, "TPU v5e"), "", "", "8 × TPU v5e"),
     (device("gpu"), "", "", "H100"),
     (device("gpu", 2), "", "", "2 × H100"),
+    (device("xla", 2, "A10"), "", "", "2 × A10"),  # which PJRT drives
   ],
 )
 def test_hardware_has_the_name_of_the_price_tables(monkeypatch, given, tpu_type, variable, name):
