@@ -14,6 +14,7 @@ reports the number of images in each class, and the files that TensorFlow cannot
 """
 
 import collections
+import contextlib
 import functools
 import hashlib
 import os
@@ -195,6 +196,22 @@ def list_images(directory: str) -> tuple[list[str], list[int], tuple[str, ...]]:
   Raises:
     InputError: the folder does not exist, or has no images.
   """
+  with _names_are_utf_8(directory):
+    return _listed(directory)
+
+
+@contextlib.contextmanager
+def _names_are_utf_8(directory):
+  """Tells where TensorFlow found a name that it cannot decode."""
+  try:
+    yield
+  except UnicodeDecodeError as error:
+    raise errors.InputError(
+      f"{directory} has a file or folder whose name is no UTF-8 ({error.object!r}): rename it."
+    ) from error
+
+
+def _listed(directory):
   classes = class_names(directory)
   names: list[str] = []
   labels: list[int] = []
@@ -250,10 +267,12 @@ def class_names(directory: str) -> tuple[str, ...]:
   """
   if not tf.io.gfile.isdir(directory):
     raise errors.InputError(f"There is no folder {directory} (image_folder.input_fn.directory).")
+  with _names_are_utf_8(directory):
+    names = tf.io.gfile.listdir(directory)
   return tuple(
     sorted(
       name.rstrip("/")
-      for name in tf.io.gfile.listdir(directory)
+      for name in names
       if not name.startswith(".") and tf.io.gfile.isdir(os.path.join(directory, name))
     )
   )

@@ -25,6 +25,8 @@ from trainer import errors
 as_written = tf.autograph.experimental.do_not_convert
 _autograph = tf.__internal__.autograph
 
+LARGEST_LABEL = 2**31 - 1  # labels are int32
+
 
 def check_split(name: str, split: str, splits: Iterable[str]) -> None:
   """Raises SettingError if a set has no such split.

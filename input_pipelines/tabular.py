@@ -294,6 +294,9 @@ def read(path: str, columns: tuple[str, ...], texts: tuple[str, ...] = ()) -> Ta
   except (tf.errors.OpError, pyarrow.ArrowException, OSError) as error:
     line = (getattr(error, "message", None) or str(error)).splitlines()[0]
     raise errors.InputError(f"Cannot read the table {path}: {line}") from error
+  twice = [column for column in columns if table.column_names.count(column) > 1]
+  if twice:
+    raise errors.InputError(f"{path} has several columns {twice[0]!r}: rename all but one.")
   missing = [column for column in columns if column not in table.column_names]
   if missing:
     raise errors.InputError(
@@ -366,9 +369,12 @@ def _tags(table, column, path):
 def _labels(table, column, classes, path):
   if classes is None:
     values = _numbers(table, column, path)
-    wrong = np.flatnonzero(~((values >= 0) & (values == np.floor(values))))
-    expected = "an integer of at least 0 (or set tabular.input_fn.classes)"
-    labels = np.where(np.isfinite(values), values, 0)
+    # A column of identities, such as customers' numbers, may exceed an int32.
+    fits = (values >= 0) & (values == np.floor(values)) & (values <= in_memory.LARGEST_LABEL)
+    wrong = np.flatnonzero(~fits)
+    expected = f"an integer of at least 0, {in_memory.LARGEST_LABEL:,} at most"
+    expected += " (or set tabular.input_fn.classes)"
+    labels = np.where(fits, values, 0)
   else:
     labels = _ids(table[column], tuple(classes)) - 1
     wrong, expected = np.flatnonzero(labels < 0), f"one of {', '.join(classes)}"

@@ -237,10 +237,10 @@ def _label(value, classes, place):
     return classes.index(value)
   is_whole = isinstance(value, bool) or (isinstance(value, float) and value.is_integer())
   whole = str(int(value) if is_whole else value).strip()
-  if not whole.isdecimal():
+  if not whole.isdecimal() or float(whole) > in_memory.LARGEST_LABEL:
     raise errors.InputError(
-      f"{place} has the label {value!r}: expected an integer of at least 0, or set "
-      "text_lines.input_fn.classes to the names."
+      f"{place} has the label {value!r}: expected an integer of at least 0, "
+      f"{in_memory.LARGEST_LABEL:,} at most, or set text_lines.input_fn.classes to the names."
     )
   return int(whole)
 

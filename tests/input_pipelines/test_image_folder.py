@@ -1,6 +1,7 @@
 """A folder with a sub-folder for each class."""
 
 import logging
+import os
 
 import numpy as np
 import pytest
@@ -216,6 +217,19 @@ def test_no_folder_no_images(tmp_path):
     errors.InputError, match="has no images: expected a sub-folder for each class"
   ):
     read(tmp_path / "set")
+
+
+@pytest.mark.parametrize("place", [b"ant/\xff.png", b"\xff/1.png"])
+def test_a_name_that_tensorflow_cannot_read_is_told(folder, place):
+  path = os.path.join(os.fsencode(folder), place)
+  os.makedirs(os.path.dirname(path), exist_ok=True)
+  with open(path, "wb") as file:
+    file.write(tiny_data.png(5))
+  with pytest.raises(errors.InputError, match=r"set has a file or folder whose name is no UTF-8"):
+    read(folder)
+  if place.startswith(b"\xff"):
+    with pytest.raises(errors.InputError, match="no UTF-8"):
+      image_folder.class_names(str(folder))
 
 
 def test_more_hosts_than_images(folder):

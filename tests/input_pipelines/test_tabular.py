@@ -79,6 +79,7 @@ def test_labels_by_their_names_and_a_table_of_categories_alone(tmp_path):
     ({}, {"job": "number", "won": "label"}, "row 1: the column 'job' has 'cook'; expected a num"),
     ({"won": [0, 1, None, 0]}, SCHEMA, "row 3: the label 'won' is nan; expected an integer"),
     ({"won": [0.5, 1, 1, 0]}, SCHEMA, "row 1: the label 'won' is 0.5; expected an integer"),
+    ({"won": [2**31 - 1, 2**32 + 1, 1, 0]}, SCHEMA, "row 2: .* is 4294967297; .* 2,147,483,647 at"),
   ],
 )
 def test_what_does_not_fit_is_named_with_its_place(changed, schema, message, tmp_path):
@@ -103,6 +104,13 @@ def test_what_does_not_fit_is_named_with_its_place(changed, schema, message, tmp
 def test_schemas_that_cannot_work(schema, message):
   with pytest.raises(errors.SettingError, match=message):
     batches("train.csv", "train.csv", schema)
+
+
+def test_a_column_that_is_there_twice_is_named(tmp_path):
+  path = tmp_path / "twice.csv"
+  path.write_text("age,age,job,size,won\n1,2,cook,3,0\n")
+  with pytest.raises(errors.InputError, match=r"twice\.csv has several columns 'age'"):
+    batches(str(path), str(path))
 
 
 SOLD = {"size": [1, 2, 3], "price": [1.5, 2.5, 5.0], "days": [3, 9, 6]}

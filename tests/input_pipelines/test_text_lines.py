@@ -145,6 +145,8 @@ def test_vocabulary_size_covers_every_id(vocabulary):
       r"integer of at least 0",
     ),
     ("a.csv", "text,label\ngood,-1\n", r"a\.csv, line 2 has the label '-1'"),
+    ("a.csv", "text,label\ngood,2147483648\n", "the label '2147483648'.* 2,147,483,647 at most"),
+    ("a.csv", f"text,label\ngood,{'9' * 5000}\n", r"a\.csv, line 2 has the label '999"),
     ("a.jsonl", '{"text": "good", "label": 2.7}\n', r"a\.jsonl, line 1 has the label 2\.7"),
     (
       "a.csv",
