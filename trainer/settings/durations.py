@@ -57,7 +57,7 @@ def parse(duration: float | str, name: str) -> tuple[float, str]:
   ):
     return float(duration), "steps"
   match = _PATTERN.fullmatch(duration.strip()) if isinstance(duration, str) else None
-  if not match or match[2] not in _UNITS:
+  if not match or match[2] not in _UNITS or not math.isfinite(float(match[1])):
     raise errors.SettingError(
       f"{name} is {duration!r}: expected a duration of at least 0, such as 245, '245 steps', '5 "
       "epochs', '250000 examples' or '10 %'."

@@ -47,6 +47,7 @@ def test_steps(duration, steps):
     True,
     float("nan"),
     float("inf"),
+    "1e999 epochs",
     [5],
     "5 epochs 3",
   ],
