@@ -44,6 +44,7 @@ _FILES = {
 }
 # The kinds with an input_fn of their own; others take one of Octet's input pipelines.
 _DATA = {"regression": {"data.py.jinja": "{name}/data.py"}}
+_LONGEST_NAME = 100  # Folders and files have it, and a file system has a limit.
 _FOLDERS = ("configs", "data", "out", "tests")  # Beside the package, in a project.
 
 _KIND = flags.DEFINE_enum("kind", "table", KINDS, "The task of the project.")
@@ -120,10 +121,11 @@ def _rendered(name, kind):
 
 def check_name(name: str) -> None:
   """Raises SettingError unless a package can have the name, and none has it yet."""
-  if not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
+  is_word = name.isidentifier() and not keyword.iskeyword(name) and name == name.lower()
+  if not is_word or len(name) > _LONGEST_NAME:
     raise errors.SettingError(
       f"{name!r} cannot be the name of a package: expected lower-case letters, digits and _, such "
-      "as my_project."
+      f"as my_project, {_LONGEST_NAME} at most."
     )
   found = importlib.util.find_spec(name)
   if found is not None or name in _FOLDERS:

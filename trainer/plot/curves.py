@@ -299,7 +299,8 @@ def _number_formatter(axes):
   largest = max(abs(low), abs(high))
   # Digits before the point, unless there are very many; and enough to tell two ticks apart.
   whole = math.log10(largest) if largest < 1e15 else 0
-  apart = math.log10(10 * largest / (high - low))
+  # Axes of the largest floats end at infinity.
+  apart = 1 + math.log10(largest) - math.log10(high - low) if math.isfinite(high - low) else 0
   digits = math.ceil(max(5, whole, apart)) + 1
   return lambda value, _: f"{value:,.{digits}g}"
 

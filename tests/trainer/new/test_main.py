@@ -49,7 +49,7 @@ def test_a_name_that_is_taken(name, tmp_path):
   assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["my-project", "class", "MyProject", "1st"])
+@pytest.mark.parametrize("name", ["my-project", "class", "MyProject", "1st", "x" * 101])
 def test_a_name_that_no_package_can_have(name, tmp_path):
   with pytest.raises(errors.SettingError, match="cannot be the name of a package"):
     main.create(tmp_path / name)

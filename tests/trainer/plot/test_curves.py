@@ -5,6 +5,7 @@ matplotlib, not by pixels.
 import math
 import re
 import sys
+import types
 from xml.etree import ElementTree
 
 import matplotlib
@@ -287,3 +288,19 @@ def test_the_users_matplotlibrc_does_not_count():
   with matplotlib.rc_context({"axes.linewidth": 5.0}):
     assert curves.svgs(drawn("loss", 1.0, 2.0)) == before
     assert matplotlib.rcParams["axes.linewidth"] == 5.0
+
+
+@pytest.mark.parametrize(
+  ("limits", "value", "text"),
+  [
+    ((0, 1), 0.25, "0.25"),
+    ((1000000, 1000001), 1000000.5, "1,000,000.5"),
+    ((-1e-320, 1e-320), 0, "0"),
+    ((0, 1e308), 1e308, "1e+308"),
+    ((-1.7e308, 1.7e308), 1e300, "1e+300"),  # further apart than floats reach
+    ((0, math.inf), 1e308, "1e+308"),
+  ],
+)
+def test_numbers_beside_an_axis_are_written_in_full(limits, value, text):
+  axes = types.SimpleNamespace(get_ylim=lambda: limits)
+  assert curves._number_formatter(axes)(value, None) == text
