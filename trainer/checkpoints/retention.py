@@ -10,6 +10,7 @@ These files beside a checkpoint `model.ckpt-100` hold it:
 """
 
 import dataclasses
+import math
 from collections.abc import Collection, Mapping
 
 from trainer.config import gin_names
@@ -62,11 +63,9 @@ class Retention:
     kept = set(steps[-self.newest :])
     if self.best:
       sign = 1 if self.mode == "min" else -1
-      kept |= set(
-        sorted(
-          (step for step in steps if step in metrics), key=lambda step: (sign * metrics[step], step)
-        )[: self.best]
-      )
+      # NaN has no place in an order: with it, the best checkpoint could be removed.
+      judged = [step for step in steps if not math.isnan(metrics.get(step, math.nan))]
+      kept |= set(sorted(judged, key=lambda step: (sign * metrics[step], step))[: self.best])
     if self.every_n_steps:
       kept |= {step for step in steps if step % self.every_n_steps == 0}
     if self.every_n_hours:

@@ -10,6 +10,7 @@ not reset the patience, and the evaluations may come from another process.
 """
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -97,7 +98,9 @@ class EarlyStopping:
     best_at, since = evaluated[0], 0
     for at in evaluated[1:]:
       gain = values[at] - values[best_at] if self.mode == "max" else values[best_at] - values[at]
-      if gain > self.min_delta:
+      # No number is better than NaN in a comparison.
+      is_first_number = math.isnan(values[best_at]) and not math.isnan(values[at])
+      if gain > self.min_delta or is_first_number:
         best_at, since = at, 0
       else:
         since += 1

@@ -1,5 +1,6 @@
 """Which checkpoints are kept."""
 
+import math
 import os
 
 import pytest
@@ -33,6 +34,17 @@ def kept(steps, metrics=None, **settings):
 def test_the_newest_and_those_that_have_a_reason(settings, expected):
   metrics = {2: 0.1, 3: 0.2, 5: 0.9, 7: 0.8, 8: 0.5}
   assert kept(list(range(10)), metrics, **settings) == expected
+
+
+@pytest.mark.parametrize("mode", ["min", "max"])
+def test_the_best_is_a_number_whatever_the_order_of_nan(mode):
+  sign = 1 if mode == "min" else -1
+  settings = {"newest": 1, "best": 2, "mode": mode}
+  for nan_at in ((1, 4, 7), (2, 3, 8), (1, 2, 3)):
+    metrics = {step: sign * abs(step - 6) for step in range(10)} | dict.fromkeys(nan_at, math.nan)
+    best = sorted(sorted(set(range(10)) - set(nan_at), key=lambda step: abs(step - 6))[:2])
+    assert kept(list(range(10)), metrics, **settings) == [*best, 9]
+  assert kept([1, 2, 3], dict.fromkeys([1, 2, 3], math.nan), **settings) == [3]
 
 
 def test_hours_go_on_after_the_clock_was_set_back():

@@ -1,5 +1,7 @@
 """The training ends when its evaluations get no better; a restart does not reset patience."""
 
+import math
+
 import pytest
 
 from tests.trainer import programs
@@ -48,6 +50,18 @@ def test_the_greater_is_better_and_by_how_much(tmp_path):
     False,
     True,
   ]
+
+
+@pytest.mark.parametrize("mode", ["min", "max"])
+def test_a_number_is_better_than_none(tmp_path, mode):
+  sign = 1 if mode == "max" else -1
+  values = [math.nan, math.nan, sign * 1, math.nan, sign * 2, sign * 1, math.nan]
+  found = decisions(tmp_path, values, mode=mode, patience=2)
+  assert found == [False, False, False, False, False, False, True]
+
+
+def test_only_nan_ends_a_training(tmp_path):
+  assert decisions(tmp_path, [math.nan] * 3, mode="min", patience=2) == [False, False, True]
 
 
 def test_later_evaluations_are_of_a_training_that_was_cut_off(tmp_path):
