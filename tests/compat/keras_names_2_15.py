@@ -51,12 +51,12 @@ def the_name_of_a_layer_with_a_slash(tf, keras, x):
     return keras.layers.Dense(2, name="e")(layer(x))
 
 
-def a_number_beside_the_inputs(tf, keras, x):
+def numbers_beside_the_inputs(tf, keras, x):
   class Repeated(keras.layers.Layer):
-    def call(self, x, count, scale=1.0):
-      return scale * keras.layers.Dense(2 * count, name="d")(x)
+    def call(self, x, count, training=None, scales=()):
+      return scales[0] * scales[1] * keras.layers.Dense(2 * count + training, name="d")(x)
 
-  return Repeated(name="repeated")(x, 3, 0.5)
+  return Repeated(name="repeated")(x, 3, True, [tf.reduce_mean(x), 0.5])
 
 
 def a_name_scope(tf, keras, x):

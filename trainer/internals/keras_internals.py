@@ -96,11 +96,6 @@ def set_scope_of_tensorflow(scope: keras.name_scope, name: str) -> None:
   scope._tf_name_scope = tf.name_scope(name)
 
 
-def allow_positional_values(layer: keras.layers.Layer) -> None:
-  """Allows a layer's call positional arguments that are no tensors, such as a number."""
-  layer._allow_non_tensor_positional_args = True
-
-
 @contextlib.contextmanager
 def global_state(values: dict[str, Any]) -> Iterator[None]:
   """Sets attributes of this thread's Keras global state while the context is open.

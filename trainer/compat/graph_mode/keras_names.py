@@ -17,6 +17,7 @@ import collections
 import contextlib
 import contextvars
 import dataclasses
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -157,7 +158,7 @@ def _name(original, self, name=None):
 def _call_layer(original, self, *args, **kwargs):
   if not habits.are_enabled():
     return original(self, *args, **kwargs)
-  keras_internals.allow_positional_values(self)
+  args, kwargs = _by_name(self, args, kwargs)
   graph, outer = v1.get_default_graph(), _call.get()
   with contextlib.ExitStack() as scopes:
     if outer is not None and outer.graph is not graph:
@@ -170,6 +171,32 @@ def _call_layer(original, self, *args, **kwargs):
       scopes.enter_context(keras.name_scope("", override_parent="", deduplicate=False))
       scopes.enter_context(patches.set_context(_is_made, False))
     return original(self, *args, **kwargs)
+
+
+def _by_name(layer, args, kwargs):
+  """Returns a call's arguments, from the second on by name if they are no tensors.
+
+  Keras 3 takes only tensors by position, and sets `training` by name.
+  """
+  rest = args[1:]
+  kwargs = {name: _without_numbers(value) for name, value in kwargs.items()}
+  if all(map(tf.is_tensor, tf.nest.flatten(rest))):
+    return args, kwargs
+  rest = [_without_numbers(value) for value in rest]
+  parameters = inspect.signature(layer.call).parameters.values()
+  names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+  if len(names) < len(args):  # `call` takes any arguments
+    return args, kwargs
+  return args[:1], dict(zip(names[1:], rest, strict=False)) | kwargs
+
+
+def _without_numbers(value):
+  """Returns an argument with tensors for numbers if it has both: Keras 3 refuses a mixture."""
+  if not any(map(tf.is_tensor, tf.nest.flatten(value))):
+    return value
+  return tf.nest.map_structure(
+    lambda leaf: tf.constant(leaf) if type(leaf) in (int, float) else leaf, value
+  )
 
 
 def _is_rebuilt(layer, inputs):
