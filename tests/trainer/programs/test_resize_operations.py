@@ -21,26 +21,32 @@ def random(*shape, dtype=np.float32):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("how", HOW, ids=str)
-def test_as_tensorflow_resizes(method, how):
-  if method == "ResizeArea" and "half_pixel_centers" in how:
-    pytest.skip("TensorFlow has no such argument.")
+def test_as_tensorflow_resizes(method):
+  """Each size in each of the ways, in one program: XLA compiles it once."""
   resize = getattr(tf.raw_ops, method)
   gradient = getattr(tf.raw_ops, f"{method}Grad", None)
+  hows = [how for how in HOW if method != "ResizeArea" or "half_pixel_centers" not in how]
   images = random(2, *BEFORE, 3)
   gradients = [random(2, *size, 3) for size in AFTER]
   before = {"size": BEFORE} if method == "ResizeNearestNeighbor" else {"original_image": images}
 
   def function(images, *gradients):
-    resized = [resize(images=images, size=size, **how) for size in AFTER]
-    if method == "ResizeArea":
-      return resized
-    return resized, [gradient(grads=each, **before, **how) for each in gradients]
+    return {
+      (str(how), size): (
+        resize(images=images, size=size, **how),
+        # TensorFlow has no gradient of ResizeArea.
+        gradient(grads=each, **before, **how) if gradient else tf.zeros([]),
+      )
+      for how in hows
+      for size, each in zip(AFTER, gradients, strict=True)
+    }
 
-  expected = tf.nest.flatten(function(images, *gradients))
+  expected = function(images, *gradients)
   found = pure.compiled(function, *map(tf.TensorSpec.from_tensor, (images, *gradients)))
-  for each, value in zip(found(images, *gradients), expected, strict=True):
-    np.testing.assert_allclose(each, value, rtol=1e-5, atol=1e-5)
+  found = tf.nest.pack_sequence_as(expected, found(images, *gradients))
+  for way, values in expected.items():
+    for value, wanted in zip(found[way], values, strict=True):
+      np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-5, err_msg=str(way))
 
 
 @pytest.mark.parametrize(
