@@ -193,8 +193,9 @@ class BestExporter(Exporter):
     value = metric_values.scalar(result, self._metric, "BestExporter.metric")
     if math.isnan(value):
       return False
-    best = record["metrics"].get(self._metric) if record else None
-    if best is not None and not (value < best if self._mode == "min" else value > best):
+    # NaN if another metric chose the last export: an exporter may get a new setting.
+    best = record["metrics"].get(self._metric, math.nan) if record else math.nan
+    if not math.isnan(best) and not (value < best if self._mode == "min" else value > best):
       logging.info(
         "Not exported: %s is %.5g at step %d, and %.5g is the best.",
         self._metric,

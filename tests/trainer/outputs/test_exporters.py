@@ -1,6 +1,7 @@
 """What is exported, when, and that a restart does not forget what was the best."""
 
 import json
+import math
 import os
 
 import pytest
@@ -63,6 +64,15 @@ def test_the_final_one_and_only_when_it_is_owed(tmp_path):
 )
 def test_the_best(mode, values, steps, tmp_path):
   assert told(exporters.BestExporter("m", mode), tmp_path, values, metric="m") == steps
+
+
+@pytest.mark.parametrize("mode", ["min", "max"])
+def test_another_metric_that_was_nan_is_no_best(mode, tmp_path):
+  recorder = Recorder()
+  for metric, auc in (("loss", math.nan), ("auc", math.nan), ("auc", 0.5)):
+    result = {"loss": 1.0, "auc": auc, "global_step": 10}
+    exporters.BestExporter(metric, mode).export(recorder, str(tmp_path), metric, result, False)
+  assert recorder.exported == ["loss", "auc"]
 
 
 def test_a_restart_knows_the_best(tmp_path):
