@@ -247,6 +247,27 @@ def test_a_hook_saves_checkpoints(tmp_path):
   assert estimator.checkpoint_steps() == [0, 2, 4, 5]
 
 
+def test_listeners_of_a_saving_hook_hear_of_the_first_and_last_checkpoint(tmp_path):
+  """As in 2.15, whose hook saves before the first step and after the last."""
+  estimator, heard = programs.estimator(tmp_path), []
+
+  class Listener(tf.train.CheckpointSaverListener):
+    def before_save(self, session, step):
+      heard.append(("before", step))
+
+    def after_save(self, session, step):
+      found = estimator.evaluate(batches(16), steps=1)
+      heard.append(("after", step, int(found["global_step"])))
+
+    def end(self, session, step):
+      heard.append(("end", step))
+
+  hook = tf.train.CheckpointSaverHook(str(tmp_path), save_steps=2, listeners=[Listener()])
+  estimator.train(batches(16), hooks=[hook], steps=3)
+  wanted = [one for step in (0, 2, 3) for one in (("before", step), ("after", step, step))]
+  assert heard == [*wanted, ("end", 3)]
+
+
 def test_what_cannot_be_fetched_is_refused(tmp_path):
   with pytest.raises(errors.SettingError, match="asks for 'no_such_tensor'"):
     programs.estimator(tmp_path).train(batches(16), hooks=[Recorder("no_such_tensor")], steps=1)

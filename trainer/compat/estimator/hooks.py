@@ -134,26 +134,37 @@ class CheckpointSaverHook(NativeHook):
     ]
     for listener in self._listeners:
       listener.begin()
-    self._timer.update_last_triggered_step(estimator.latest_step() or 0)
+    step = estimator.latest_step() or 0
+    if self._listeners:
+      self._save(step, estimator)
+    self._timer.update_last_triggered_step(step)
 
   def next_step(self, step: int) -> int | None:
     return self._timer.next_step(step)
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
-    stop = False
-    if self._timer.should_trigger_for_step(step):
-      for listener in self._listeners:
-        listener.before_save(None, step)
-      estimator.save_checkpoint()
-      for listener in self._listeners:
-        estimator.wait_for_checkpoint()
-        stop = bool(listener.after_save(None, step)) or stop
-      self._timer.update_last_triggered_step(step)
-    return stop
+    if not self._timer.should_trigger_for_step(step):
+      return False
+    self._timer.update_last_triggered_step(step)
+    return self._save(step, estimator)
 
   def stop(self, step: int, estimator: Any) -> None:
+    # Octet has written the last checkpoint, but a listener may change variables in before_save.
+    if self._listeners and step != self._timer.last_triggered_step():
+      self._save(step, estimator)
     for listener in self._listeners:
       listener.end(None, step)
+
+  def _save(self, step: int, estimator: Any) -> bool:
+    """Saves; returns whether a listener ends the training."""
+    for listener in self._listeners:
+      listener.before_save(None, step)
+    estimator.save_checkpoint()
+    stop = False
+    for listener in self._listeners:
+      estimator.wait_for_checkpoint()
+      stop = bool(listener.after_save(None, step)) or stop
+    return stop
 
 
 class AsyncCheckpointSaverHook(CheckpointSaverHook):
