@@ -41,6 +41,14 @@ print(keras.visualization.__file__[-16:], type(keras.visualization).__name__)
 }
 
 
+KERAS_FIRST = """
+import trainer
+import keras
+print("no tensorflow yet")
+print(keras.visualization.value)
+"""
+
+
 @pytest.fixture
 def run(tmp_path):
   """Runs the program; gives its lines."""
@@ -49,7 +57,8 @@ def run(tmp_path):
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
 
-  def run(*arguments):
+  def run(*arguments, program=FILES["program.py"]):
+    (tmp_path / "program.py").write_text(program)
     environment = {"PYTHONPATH": f"{tmp_path}:{ROOT}"}
     command = [sys.executable, "program.py", *arguments]
     return subprocess.check_output(command, cwd=tmp_path, env=environment, text=True).splitlines()
@@ -67,6 +76,15 @@ def test_what_is_not_used_is_loaded_later_and_nothing_stays(run):
     "visualization is loaded",
     "1",
     "visualization.py module",
+  ]
+
+
+def test_a_program_may_import_keras_before_tensorflow(run):
+  assert run(program=KERAS_FIRST) == [
+    "other is loaded",
+    "no tensorflow yet",
+    "visualization is loaded",
+    "1",
   ]
 
 
