@@ -42,6 +42,19 @@ def test_batches_are_in_order_with_the_number_of_the_first():
   assert [labels.tolist() for _, (_, labels) in found] == [[7, 7], [7, 7], [7]]
 
 
+def test_the_function_may_decide_by_a_tensor():
+  """AutoGraph converts it."""
+
+  def halved_above_two(features, label):
+    image = features["image"]
+    if image > 2:
+      image /= 2
+    return image, label
+
+  ((_, (batch, _)),) = results(source([1, 2, 3, 4]), halved_above_two)
+  assert batch.tolist() == [1, 2, 1.5, 2]
+
+
 @pytest.mark.parametrize("place", [0, 3, 4])
 def test_the_failing_example_is_named(place):
   values = np.ones(5)

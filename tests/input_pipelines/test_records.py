@@ -52,6 +52,19 @@ def test_in_order_once_with_position_and_ids(paths):
   assert [ordinal for _, (_, _, ordinal) in elements][38:45] == [38, 39, 0, 1, 2, 0, 1]
 
 
+def test_a_parse_function_may_decide_by_a_tensor(paths):
+  """AutoGraph converts the user's function, and none of the module's."""
+
+  def parse(path, ordinals, serialized):
+    if tf.strings.regex_full_match(path, ".*1.tfrecord"):
+      ordinals = -ordinals
+    return (ordinals,)
+
+  dataset = records.stream(segments(paths[:2]), parse, training=False)
+  found = [int(ordinal) for _, (_, ordinal) in dataset]
+  assert found == [*range(SIZES[0]), *(-each for each in range(SIZES[1]))]
+
+
 def test_training_shuffles_and_gives_each_once_an_epoch(paths):
   tf.random.set_seed(3)
   total = sum(SIZES)
