@@ -263,6 +263,16 @@ def test_checkpoints_are_iterated_over(tmp_path):
   assert found == [str(tmp_path / "model.ckpt-3")]
 
 
+def test_a_new_checkpoint_is_waited_for(tmp_path):
+  wait = contrib.slim.evaluation.wait_for_new_checkpoint
+  assert wait(str(tmp_path), timeout=0) is None
+  (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-3"\n')
+  (tmp_path / "model.ckpt-3.index").write_text("")
+  path = str(tmp_path / "model.ckpt-3")
+  assert wait(str(tmp_path)) == path
+  assert contrib.training.wait_for_new_checkpoint(str(tmp_path), path, 0.01, timeout=0.02) is None
+
+
 def test_writers_of_a_model_fn_write_nothing(tmp_path):
   with tf.Graph().as_default():
     with tf.summary.create_file_writer(str(tmp_path)).as_default():

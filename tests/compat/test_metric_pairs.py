@@ -71,6 +71,23 @@ def test_metrics_of_masked_rows_are_counted(tmp_path, device):
 
 
 @pytest.mark.parametrize("device", long.except_for(["cpu:2"], ["cpu", "cpu:2"]))
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_metrics_of_a_rank_that_the_trace_does_not_know_are_counted(tmp_path, device, rank):
+  def make_ops(labels, classes):
+    def of_host(values):
+      return values.mean() if rank == 0 else values[values > 0].reshape([-1] + [1] * (rank - 1))
+
+    found = tf.py_func(of_host, [tf.cast(labels * 3 + classes, tf.float64)], tf.float64)
+    assert found.shape.rank is None
+    return {"mean": tf.metrics.mean(found)}
+
+  result, labels, classes = evaluated(tmp_path, make_ops, device, batch=16)
+  values = labels * 3 + classes
+  wanted = values.mean() if rank == 0 else values[values > 0].mean()
+  assert result["mean"] == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize("device", long.except_for(["cpu:2"], ["cpu", "cpu:2"]))
 def test_metrics_of_keras_are_counted(tmp_path, device):
   def make_ops(labels, classes):
     accuracy, mean = keras.metrics.Accuracy(), tf.keras.metrics.Mean()

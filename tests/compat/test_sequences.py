@@ -211,3 +211,32 @@ def test_a_cell_is_a_layer():
   assert isinstance(cell, tf.layers.Layer)
   assert not isinstance(cell, tf.layers.Dense)
   assert isinstance(contrib.rnn.LSTMBlockCell(2), tf.nn.rnn_cell.LSTMCell)
+
+
+def test_a_cell_of_a_program_has_a_spec_and_is_called_as_a_layer():
+  """As forks of tf.contrib.rnn have it: LayerRNNCell calls tf.layers.Layer's own __call__."""
+
+  class Cell(tf.nn.rnn_cell.RNNCell):
+    state_size = output_size = 3
+
+    def __init__(self):
+      super().__init__(name="own_cell")
+      self.input_spec = tf.layers.InputSpec(ndim=2)
+
+    def __call__(self, inputs, state, *args, scope=None, **kwargs):
+      return tf.layers.Layer.__call__(self, inputs, state, *args, scope=scope, **kwargs)
+
+    def build(self, shape):
+      self.kernel = self.add_variable("kernel", [int(shape[1]), self.output_size])
+      self.built = True
+
+    def call(self, inputs, state):
+      output = tf.matmul(inputs, self.kernel) + state
+      return output, output
+
+  with tf.Graph().as_default():
+    outputs, _ = tf.nn.dynamic_rnn(Cell(), tf.ones([2, 4, 5]), dtype=tf.float32)
+    assert [variable.op.name for variable in tf.global_variables()] == ["rnn/own_cell/kernel"]
+    assert outputs.shape == [2, 4, 3]
+    with pytest.raises(ValueError, match="expected ndim=2, found ndim=3"):
+      Cell()(tf.ones([2, 4, 5]), tf.zeros([2, 3]))

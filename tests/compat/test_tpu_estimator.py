@@ -387,3 +387,25 @@ def test_only_a_run_config_of_tpus_has_a_tpu_config():
   assert not hasattr(tf.estimator.RunConfig(), "tpu_config")
   assert tf.estimator.tpu.RunConfig().tpu_config.iterations_per_loop == 2
   assert tf.estimator.tpu.TPUConfig(iterations_per_loop="1000").iterations_per_loop == 1000
+
+
+def test_optimize_loss_takes_the_optimizer_of_a_tpu(tmp_path):
+  kernels = []
+  for name, wrap in (("plain", lambda one: one), ("wrapped", contrib_tpu.CrossShardOptimizer)):
+
+    def model_fn(features, labels, mode, params, wrap=wrap):
+      loss = tf.losses.sparse_softmax_cross_entropy(labels, programs.logits_of(features))
+      train_op = tf.contrib.layers.optimize_loss(
+        loss,
+        tf.train.get_or_create_global_step(),
+        0.1,
+        lambda rate: wrap(tf.train.GradientDescentOptimizer(rate)),
+        clip_gradients=100.0,
+      )
+      return contrib_tpu.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    estimator = programs.tpu_estimator(tmp_path / name, "cpu:2", model_fn)
+    estimator.train(programs.train_input_fn, max_steps=3)
+    assert int(estimator.get_variable_value("global_step")) == 3
+    kernels.append(estimator.get_variable_value("net/dense/kernel"))
+  np.testing.assert_array_equal(*kernels)

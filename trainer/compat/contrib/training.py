@@ -1,9 +1,12 @@
-"""tf.contrib.training: HParams, checkpoints_iterator."""
+"""tf.contrib.training: HParams, wait_for_new_checkpoint."""
 
 import json
 import re
+import time
 from collections.abc import Mapping
 from typing import Any
+
+from trainer.checkpoints import reader
 
 
 class HParams:
@@ -89,6 +92,31 @@ class HParams:
 
   def __repr__(self) -> str:
     return f"HParams({self})"
+
+
+def wait_for_new_checkpoint(
+  checkpoint_dir: str,
+  last_checkpoint: str | None = None,
+  seconds_to_sleep: float = 1,
+  timeout: float | None = None,
+) -> str | None:
+  """Waits until a folder has a checkpoint other than the last one.
+
+  Args:
+    checkpoint_dir: the folder.
+    last_checkpoint: the path of the checkpoint that is known; None for none.
+    seconds_to_sleep: the pause between two looks.
+    timeout: in seconds; None to wait for ever.
+
+  Returns:
+    The new checkpoint's path; None if the time is over.
+  """
+  end = None if timeout is None else time.monotonic() + timeout
+  while (found := reader.latest_named(checkpoint_dir)) in (None, last_checkpoint):
+    if end is not None and time.monotonic() + seconds_to_sleep > end:
+      return None
+    time.sleep(seconds_to_sleep)
+  return found
 
 
 def _cast(name: str, old: Any, value: Any) -> Any:

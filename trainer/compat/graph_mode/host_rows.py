@@ -75,14 +75,15 @@ def by_example(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:
   - A scalar, such as a batch's mean, becomes the value of each example. So does a single row:
     programs wrote one because a TPU could not send a scalar.
   - Several rows for each example, such as those of its words, become one row.
-  - Rows whose number the trace does not know, such as the rows of a mask, become a string.
+  - Rows whose number the trace does not know, such as the rows of a mask, become a string. So does
+    a tensor of unknown rank, such as a result of tf.py_func.
   """
   if tensor.shape.rank == 0:
     return tf.fill([batch], tensor), lambda gathered: gathered
   rows = tensor.shape.as_list()[0] if tensor.shape.rank is not None else None
   if rows == 1:
     return tf.repeat(tensor, batch, 0), lambda gathered: gathered
-  if rows is None and isinstance(batch, int) and tensor.shape.rank is not None:
+  if rows is None and isinstance(batch, int):
     return _as_one_string(tensor, batch)
   if not isinstance(batch, int) or rows is None or rows == batch or rows % batch:
     return tensor, lambda gathered: gathered
@@ -95,14 +96,34 @@ def by_example(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:
 
 def _as_one_string(tensor: tf.Tensor, batch: int) -> tuple[tf.Tensor, Callable]:
   """Returns strings, the first with the tensor, and a function that joins the cores' tensors."""
-  dtype, shape = tensor.dtype, tensor.shape.as_list()
+  dtype, shape = tensor.dtype, tensor.shape
 
   def restore(gathered: tf.Tensor) -> tf.Tensor:
+    texts = tf.boolean_mask(gathered, tf.not_equal(gathered, ""))
+    if shape.rank is None:
+      return _joined(texts, dtype)
     of_cores = tf.map_fn(
       lambda one: tf.ensure_shape(tf.io.parse_tensor(one, dtype), shape),
-      tf.boolean_mask(gathered, tf.not_equal(gathered, "")),
+      texts,
       fn_output_signature=tf.RaggedTensorSpec(shape, dtype, ragged_rank=0),
     )
     return of_cores.values
 
   return _first_of(tf.io.serialize_tensor(tensor), batch), restore
+
+
+def _joined(texts: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+  """Returns the tensors of the cores, joined along their first axis. A scalar becomes one row."""
+
+  def rows(core):
+    one = tf.io.parse_tensor(texts[core], dtype)
+    axes = tf.ones([tf.cast(tf.equal(tf.rank(one), 0), tf.int32)], tf.int32)  # [1] for a scalar
+    return tf.reshape(one, tf.concat([tf.shape(one), axes], 0))
+
+  _, joined = tf.while_loop(
+    lambda core, _: core < tf.size(texts),
+    lambda core, joined: (core + 1, tf.concat([joined, rows(core)], 0)),
+    (1, rows(0)),
+    shape_invariants=(tf.TensorShape([]), tf.TensorShape(None)),
+  )
+  return joined

@@ -55,6 +55,10 @@ class Mixing(type):
     return is_cell or super().__instancecheck__(instance)
 
 
+class InputSpec(keras.InputSpec, RNN_CELLS.input_spec.InputSpec):
+  """The rank, shape and dtype of a layer's inputs; both Keras 3 and TensorFlow's cells take it."""
+
+
 class Layer(metaclass=Mixing):
   """A layer. A subclass defines `build(input_shape)`, which makes variables, and `call(inputs)`.
 
@@ -191,6 +195,8 @@ class Layer(metaclass=Mixing):
     return inputs
 
   def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    if isinstance(self, RNN_CELLS.RNNCell):  # a program's LayerRNNCell calls it on itself
+      return RNN_CELLS.base_layer.Layer.__call__(self, inputs, *args, **kwargs)
     scope = kwargs.pop("scope", None)
     inputs = tf.nest.map_structure(tf.convert_to_tensor, inputs)
     self._enter_scope(scope)

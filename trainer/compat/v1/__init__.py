@@ -198,6 +198,9 @@ MODULES = {
     ".contrib.framework",
     homes={_TF1: "losses", f"{_TF1}.train": "create_global_step get_or_create_global_step"},
   ),
+  "contrib.slim.evaluation": Names(
+    homes={".contrib.training": "wait_for_new_checkpoint", f"{_TF1}.train": "checkpoints_iterator"}
+  ),
   "contrib.slim.initializers": Names("trainer.compat.v1.contrib.layers"),
   # The package tf_slim has its parts in modules with these names.
   "contrib.slim.layers": Names("trainer.compat.v1.contrib.layers"),
@@ -352,11 +355,10 @@ MODULES = {
     ".layers.normalization",
     ".layers.pooling",
     homes={
-      ".layers.base": "Layer",
+      ".layers.base": "InputSpec Layer",
       ".layers.convolutional": """Conv1D Conv2D Conv2DTranspose Conv3D Conv3DTranspose conv1d conv2d
         conv2d_transpose conv3d conv3d_transpose""",
       ".layers.separable": "SeparableConv1D SeparableConv2D separable_conv1d separable_conv2d",
-      "keras": "InputSpec",
     },
   ),
   "logging": Names(".graph_mode.logging", f"{_TF1}.logging"),

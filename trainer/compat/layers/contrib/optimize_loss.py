@@ -6,8 +6,11 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.compat.graph_mode import summary
+from trainer.optimization.optimizers import CrossShardOptimizer
 
 v1 = tf.compat.v1
+
+_OPTIMIZERS = (v1.train.Optimizer, CrossShardOptimizer)
 
 OPTIMIZER_CLS_NAMES = {
   "Adagrad": v1.train.AdagradOptimizer,
@@ -124,7 +127,7 @@ def _rate(given: Any) -> Any:
 
 
 def _optimizer(given: Any, rate: Any) -> Any:
-  if isinstance(given, v1.train.Optimizer):
+  if isinstance(given, _OPTIMIZERS):
     return given
   named = isinstance(given, str)
   if named and given not in OPTIMIZER_CLS_NAMES:
@@ -136,7 +139,7 @@ def _optimizer(given: Any, rate: Any) -> Any:
   made = None
   if callable(make):
     made = make() if rate is None else make(rate)
-  if not isinstance(made, v1.train.Optimizer):
+  if not isinstance(made, _OPTIMIZERS):
     raise ValueError(
       "Unrecognized optimizer: should be string, subclass of Optimizer, instance of it, or "
       f"function that returns one. Got {given!r}."
