@@ -1,5 +1,6 @@
 """tf.contrib: what is no layer."""
 
+import keras
 import numpy as np
 import pytest
 
@@ -405,6 +406,51 @@ def test_layer_norm_basic_lstm_cell(is_normalized):
   new_h = np.tanh(new_c) * sigmoid(o)
   for one, other in zip(found, [new_h, new_c, new_h], strict=True):
     np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_convolutional_lstm_cells_are_the_layers_of_keras(axes):
+  size, channels, units = 4, 2, 3
+  x = np.random.RandomState(0).randn(2, 5, *[size] * axes, channels).astype(np.float32)
+  with tf.Graph().as_default(), tf.Session() as session:
+    make = getattr(contrib.rnn, f"Conv{axes}DLSTMCell")
+    cell = make(
+      input_shape=[size] * axes + [channels], output_channels=units, kernel_shape=[3] * axes
+    )
+    outputs, state = tf.nn.dynamic_rnn(cell, tf.constant(x), dtype=tf.float32)
+    scope = f"rnn/conv_{axes}d_lstm_cell"
+    kernel, biases = tf.global_variables()
+    assert [kernel.op.name, biases.op.name] == [f"{scope}/kernel", f"{scope}/biases"]
+    session.run(tf.global_variables_initializer())
+    session.run(biases.assign(np.arange(12) / 10))
+    kernel, biases, outputs, state = session.run([kernel, biases, outputs, state])
+
+  def of_keras(values):  # the order of the gates there: input, forget, new, output
+    i, j, f, o = np.split(values, 4, -1)
+    return np.concatenate([i, f, j, o], -1)
+
+  layer = getattr(keras.layers, f"ConvLSTM{axes}D")(
+    units, 3, padding="same", return_sequences=True, recurrent_activation="sigmoid"
+  )
+  layer.build(x.shape)
+  kernels = np.split(of_keras(kernel), [channels], -2)
+  layer.set_weights([*kernels, of_keras(biases + np.repeat([0, 0, 1, 0], units))])
+  np.testing.assert_allclose(outputs, layer(x), rtol=1e-5, atol=1e-6)
+  np.testing.assert_array_equal(state.h, outputs[:, -1])
+
+
+def test_convolutional_lstm_cell_with_its_inputs_in_the_output():
+  with tf.Graph().as_default(), tf.Session() as session:
+    cell = contrib.rnn.ConvLSTMCell(1, [4, 2], 3, [3], use_bias=False, skip_connection=True)
+    inputs = tf.ones([2, 4, 2])
+    output, _ = cell(inputs, cell.zero_state(2, tf.float32))
+    assert [one.op.name for one in tf.global_variables()] == ["conv_lstm_cell/kernel"]
+    session.run(tf.global_variables_initializer())
+    found = session.run(output)
+  assert output.shape[1:] == cell.output_size == [4, 5]
+  np.testing.assert_array_equal(found[..., 3:], 1)
+  with pytest.raises(ValueError, match="Invalid input_shape"):
+    contrib.rnn.ConvLSTMCell(2, [4, 2], 3, [3])
 
 
 def test_nas_cell_as_in_tensorflow_addons():

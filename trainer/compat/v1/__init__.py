@@ -178,6 +178,7 @@ MODULES = {
   "contrib.nn": Names(".contrib.nn"),
   "contrib.rnn": Names(
     ".layers.rnn_cell",
+    ".layers.conv_lstm_cell",
     ".layers.fused_rnn",
     ".layers.nas_cell",
     ".layers.normalized_rnn",
