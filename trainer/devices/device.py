@@ -161,7 +161,7 @@ class Device:
     return self.host == 0
 
   def __str__(self) -> str:
-    chip = f" ({self.chip})" if self.chip not in ("", "cpu") else ""
+    chip = f" ({self.chip})" if self.kind == "tpu" or self._platform == "gpu" else ""
     parts = [self.kind + chip, f"{self.replicas} replica{'s' * (self.replicas > 1)}"]
     if self.is_multi_worker:
       parts.append(f"worker {self.host} of {self.hosts}")
