@@ -409,3 +409,32 @@ def test_optimize_loss_takes_the_optimizer_of_a_tpu(tmp_path):
     assert int(estimator.get_variable_value("global_step")) == 3
     kernels.append(estimator.get_variable_value("net/dense/kernel"))
   np.testing.assert_array_equal(*kernels)
+
+
+@pytest.mark.parametrize("device", long.except_for(["cpu"], ["cpu", "cpu:2"]))
+def test_an_input_fn_gets_the_arguments_that_it_names(tmp_path, device):
+  """TensorFlow gives **kwargs nothing."""
+
+  def wrapper(params, *args, **kwargs):
+    assert (args, kwargs) == ((), {})
+    return programs.eval_input_fn(params, **kwargs)
+
+  estimator = programs.tpu_estimator(tmp_path, device)
+  estimator.train(programs.train_input_fn, max_steps=1)
+  assert len(list(estimator.predict(wrapper))) == programs.EXAMPLES
+  assert estimator.evaluate(wrapper)["global_step"] == 1
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:2"])
+def test_predictions_of_a_rank_that_the_trace_does_not_know_keep_their_shape(tmp_path, device):
+  def model_fn(features, labels, mode, params):
+    if mode != ModeKeys.PREDICT:
+      return programs.tpu_model_fn(features, labels, mode, params)
+    double = tf.py_func(lambda x: x * 2, [features["x"]], tf.float32)
+    assert double.shape.rank is None
+    return contrib_tpu.TPUEstimatorSpec(mode, predictions={"x": double})
+
+  estimator = programs.tpu_estimator(tmp_path, device, model_fn)
+  estimator.train(programs.train_input_fn, max_steps=1)
+  found = [one["x"] for one in estimator.predict(programs.eval_input_fn)]
+  np.testing.assert_array_equal(found, programs.arrays()[0] * 2)

@@ -144,9 +144,9 @@ class Program:
       *self._of_each_replica(batches),
       kind=kind,
     )
-    # Stack scalars; concatenate all other tensors.
+    # Stack scalars; concatenate all other tensors, also of unknown rank, such as tf.py_function's.
     results = tf.nest.map_structure(
-      lambda *values: (tf.concat if values[0].shape.rank else tf.stack)(values, 0),
+      lambda *values: (tf.stack if values[0].shape.rank == 0 else tf.concat)(values, 0),
       *self._per_replica(results),
     )
     if kind == Kind.TRAIN:

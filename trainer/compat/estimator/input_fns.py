@@ -161,7 +161,10 @@ def call(input_fn: Callable, **arguments: Any) -> tf.data.Dataset:
 
 
 def _dataset(input_fn: Callable, arguments: dict[str, Any]) -> tf.data.Dataset:
-  given = {name: value for name, value in arguments.items() if takes(input_fn, name)}
+  # As TensorFlow, which gives **kwargs nothing: a program's wrapper hands them to its own function.
+  parameters = inspect.signature(input_fn).parameters.values()
+  named = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
+  given = {name: value for name, value in arguments.items() if name in named}
   try:
     with _handing_out(first_call=True):
       # First call eagerly, because most input_fns return a dataset. If this one asks for tensors,
