@@ -146,8 +146,9 @@ def octet(turns, case, precision, device="cpu", age=0, xla=False):
   `age` steps come before the first turn.
   """
   import trainer
+  from trainer.devices import device_names
 
-  replicas = int(device.rpartition(":")[2]) if ":" in device else 1
+  replicas = device_names.split(device)[1] or 1
   with tempfile.TemporaryDirectory() as folder:
     estimator = trainer.Estimator(
       cases.model_fn(case),

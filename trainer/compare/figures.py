@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from trainer.cli import formatting
 from trainer.compare import results, summary
+from trainer.devices import device_names
 from trainer.plot import svg
 
 PUBLISHED = "published"
@@ -297,9 +298,7 @@ def device_kind(device: str) -> str:
   It is "cpu", "cpu:N" for virtual cores, "xla:N" for a CPU's XLA devices, "gpu", "xla:gpu" for
   GPUs that PJRT drives, or "tpu".
   """
-  if device.startswith("xla:gpu"):
-    return "xla:gpu"
-  kind, _, count = device.partition(":")
+  kind, count = device_names.split(device)
   return f"{kind}:N" if kind in ("cpu", "xla") and count else kind
 
 

@@ -19,11 +19,11 @@ from typing import IO, Any
 from trainer import errors
 from trainer.cli import formatting, processes
 from trainer.compare import results, workloads
+from trainer.devices import device_names
 from trainer.io import local_files
 
 _AUTO = ("cpu", "cpu:8", "gpu", "tpu")
-_NAME = re.compile(r"(cpu|gpu|xla:gpu|xla(?=:)|tpu)(?:(?<!tpu):([1-9]\d*))?")
-_OF_THE_CPU = ("cpu", "xla")
+_NAME = re.compile(r"(cpu|gpu|xla:gpu)(:[1-9]\d*)?|xla:[1-9]\d*|tpu")
 _WHY_ABSENT = {
   "gpu": "TensorFlow sees no GPU",
   "xla:gpu": "no GPU, or no jax plug-in for CUDA",
@@ -78,7 +78,7 @@ class Runner:
           "xla:gpu:N, tpu."
         )
     names = list(dict.fromkeys(_AUTO if automatic else names))
-    if all(_kind(name) in _OF_THE_CPU for name in names):  # A CPU is always present.
+    if all(_is_of_the_cpu(name) for name in names):  # A CPU is always present.
       return names, {}
     # In another process: this one imports no TensorFlow, and leaves the devices to the cases.
     there = self._ask({"mode": "devices"}, "devices", {})
@@ -127,7 +127,7 @@ class Runner:
       "modules": list(self.modules),
     }
     # TensorFlow takes a GPU into use wherever it sees one. The CPU's rows must not depend on it.
-    environment = {"CUDA_VISIBLE_DEVICES": "-1"} if _kind(device) in _OF_THE_CPU else {}
+    environment = {"CUDA_VISIBLE_DEVICES": "-1"} if _is_of_the_cpu(device) else {}
     name = re.sub(r"[^\w]+", "_", f"{case.title} {case.workload.mode} {device} {self.precision}")
     return results.Row(**self.about(case, device) | self._ask(request, name, environment))
 
@@ -215,14 +215,14 @@ def now() -> str:
   return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def _kind(name):
-  return _NAME.fullmatch(name)[1]
+def _is_of_the_cpu(name):
+  return device_names.split(name)[0] in ("cpu", "xla")
 
 
 def _absence(name, there):
   """Returns why this machine lacks a device; "" if it has the device."""
-  kind, count = _NAME.fullmatch(name).groups()
-  if kind in _OF_THE_CPU or there[kind] >= int(count or 1):
+  kind, count = device_names.split(name)
+  if _is_of_the_cpu(name) or there[kind] >= (count or 1):
     return ""
   return _WHY_ABSENT[kind] if not there[kind] else f"there are {there[kind]}"
 

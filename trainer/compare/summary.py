@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from trainer.compare import prices as prices_lib
 from trainer.compare import published as published_lib
 from trainer.compare import results
+from trainer.devices import device_names
 
 Case = tuple[str, str, int, int | None]
 
@@ -180,7 +181,8 @@ def title(row: results.Row) -> str:
 
 def is_rehearsal(row: results.Row) -> bool:
   """Whether a row is of virtual cores, or of XLA devices of a CPU: they rehearse a TPU."""
-  return row.device.startswith(("cpu:", "xla:")) and not row.device.startswith("xla:gpu")
+  kind, count = device_names.split(row.device)
+  return kind in ("cpu", "xla") and count is not None
 
 
 def is_choice(row: results.Row) -> bool:

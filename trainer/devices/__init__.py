@@ -3,9 +3,11 @@
 __all__ = [
   "cluster",
   "device",
+  "device_names",
   "energy",
   "gpu_config",
   "gpus",
+  "nvidia_driver",
   "replica",
   "tensorflow_behavior",
   "tensorflow_package",

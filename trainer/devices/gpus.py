@@ -10,6 +10,10 @@ from trainer.cli import installation
 from trainer.devices import gpu_config, gpu_problems, nvidia_driver, tensorflow_package
 from trainer.pjrt import installed
 
+_EARLY = (
+  "Make tensors, variables and layers inside the model_fn, or call trainer.connect before making "
+  "the first one."
+)
 _IMPLEMENTATIONS = {
   "nccl": tf.distribute.experimental.CommunicationImplementation.NCCL,
   "without_nccl": tf.distribute.experimental.CommunicationImplementation.RING,
@@ -33,10 +37,9 @@ def set_memory_growth(config: gpu_config.GPUConfig) -> None:
       tf.config.experimental.set_memory_growth(gpu, config.memory_growth)
     except RuntimeError:  # TensorFlow has started, with the other way
       logging.warning(
-        "GPUConfig.memory_growth = %s comes too late: TensorFlow has started in this process. Make "
-        "tensors, variables and layers inside the model_fn, or call trainer.connect before making "
-        "the first one.",
+        "GPUConfig.memory_growth = %s comes too late: TensorFlow has started in this process. %s",
         config.memory_growth,
+        _EARLY,
       )
       return
     except ValueError as error:  # the program has set something else, such as virtual GPUs
@@ -61,9 +64,7 @@ def leave_to_pjrt(config: gpu_config.GPUConfig) -> None:
     tf.config.set_visible_devices([], "GPU")
   except RuntimeError as error:
     raise errors.SettingError(
-      "--device=xla:gpu comes too late: TensorFlow uses the GPUs of this process already. Make "
-      "tensors, variables and layers inside the model_fn, or call trainer.connect before making "
-      "the first one."
+      f"--device=xla:gpu comes too late: TensorFlow uses the GPUs of this process already. {_EARLY}"
     ) from error
   # jax would allocate three quarters of the memory at the start.
   os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", str(not config.memory_growth).lower())
@@ -101,12 +102,8 @@ def of_pjrt() -> int:
     return 0
   driver = nvidia_driver.read()
   count = len(driver.gpus) if driver else 0
-  visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-  return count if visible is None else min(count, sum(_is_gpu(name) for name in visible.split(",")))
-
-
-def _is_gpu(name):
-  return name.strip() not in ("", "-1")
+  visible = nvidia_driver.visible()
+  return count if visible is None else min(count, len(visible))
 
 
 def require(count: int) -> None:

@@ -13,7 +13,7 @@ import ctypes
 import dataclasses
 import glob
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 _LIBRARY = "libnvidia-ml.so.1"
@@ -85,6 +85,14 @@ class Driver:
   cuda: tuple[int, int] = (0, 0)
   gpus: tuple[Gpu, ...] = ()
   failure: str = ""
+
+
+def visible(environment: Mapping[str, str] = os.environ) -> list[str] | None:
+  """Returns the GPUs that CUDA_VISIBLE_DEVICES names; None if it is not set."""
+  names = environment.get("CUDA_VISIBLE_DEVICES")
+  if names is None:
+    return None
+  return [name.strip() for name in names.split(",") if name.strip() not in ("", "-1")]
 
 
 def read(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from trainer import errors
+from trainer.devices import device_names, nvidia_driver
 
 _Thing = TypeVar("_Thing")
 
@@ -37,10 +38,9 @@ def gpus(
     environment: the environment variables.
     pattern: glob of the GPUs' device files, for a machine without CUDA_VISIBLE_DEVICES.
   """
-  if "CUDA_VISIBLE_DEVICES" in environment:
-    return [
-      name for name in environment["CUDA_VISIBLE_DEVICES"].split(",") if name and name != "-1"
-    ]
+  visible = nvidia_driver.visible(environment)
+  if visible is not None:
+    return visible
   numbers = (re.search(r"\d+$", path) for path in glob.glob(pattern))
   return sorted((number[0] for number in numbers if number), key=int)
 
@@ -71,8 +71,8 @@ def slots(
     )
   the_cores = cores() if the_cores is None else the_cores
   the_gpus = gpus() if the_gpus is None else the_gpus
-  of_gpus = re.fullmatch(r"(?:xla:)?gpu(?::(\d+))?", device)
-  wanted = int(of_gpus[1] or 1) if of_gpus else 0
+  kind, count = device_names.split(device)
+  wanted = count or 1 if kind in ("gpu", "xla:gpu") else 0
   if wanted * workers > len(the_gpus):
     raise errors.SettingError(
       f"--workers={workers} with --device={device} need {wanted * workers} GPUs; this machine has "

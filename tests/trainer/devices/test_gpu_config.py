@@ -15,7 +15,10 @@ def test_a_gpu_is_shared_and_fast_by_default():
 @pytest.mark.parametrize(
   ("settings", "message"),
   [
-    ({"all_reduce": "ring"}, "all_reduce.*'ring'.*nccl.*without_nccl"),
+    ({"memory_growth": 1}, "GPUConfig.memory_growth is 1; expected True or False"),
+    ({"tensor_float_32": "yes"}, "GPUConfig.tensor_float_32 is 'yes'; expected True or False"),
+    ({"all_reduce": "ring"}, "GPUConfig.all_reduce is 'ring'; expected 'nccl' or 'without_nccl'"),
+    ({"tf32": True}, "GPUConfig has no setting 'tf32'"),
     ({"memory_growth": "False"}, "memory_growth.*'False'"),
     ({"deterministic": None}, "deterministic.*None"),
   ],

@@ -93,20 +93,6 @@ def test_the_newest_arithmetic_holds(two_gpus):
   assert len(two_gpus.arithmetic) == 6
 
 
-@pytest.mark.parametrize(
-  "settings, said",
-  [
-    ({"memory_growth": 1}, "GPUConfig.memory_growth is 1; expected True or False"),
-    ({"tensor_float_32": "yes"}, "GPUConfig.tensor_float_32 is 'yes'; expected True or False"),
-    ({"all_reduce": "ring"}, "GPUConfig.all_reduce is 'ring'; expected 'nccl' or 'without_nccl'"),
-    ({"tf32": True}, "GPUConfig has no setting 'tf32'"),
-  ],
-)
-def test_settings_that_there_are_not(settings, said):
-  with pytest.raises(errors.SettingError, match=said):
-    trainer.GPUConfig(**settings)
-
-
 @pytest.mark.parametrize("name", [pytest.param("gpu", marks=pytest.mark.long), "gpu:2"])
 def test_a_run_is_that_of_a_cpu(two_gpus, name, tmp_path):
   """Computed on the CPU, to which TensorFlow moves what no GPU is there for. NCCL is none of it."""

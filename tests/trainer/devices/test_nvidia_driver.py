@@ -149,3 +149,16 @@ def test_no_sign_of_a_gpu(install, tmp_path):
   bus = pci_devices(tmp_path, ("0x8086", "0x030000"), ("0x10de", "0x020000"))  # a network card
   assert nvidia_driver.read(no_library, bus) is None
   assert nvidia_driver.read(install(Library(fails={"nvmlInitWithFlags": 9})), bus) is None
+
+
+@pytest.mark.parametrize(
+  ("environment", "expected"),
+  [
+    ({}, None),
+    ({"CUDA_VISIBLE_DEVICES": ""}, []),
+    ({"CUDA_VISIBLE_DEVICES": "-1"}, []),
+    ({"CUDA_VISIBLE_DEVICES": "3, GPU-8932f937"}, ["3", "GPU-8932f937"]),
+  ],
+)
+def test_the_environment_names_the_visible_gpus(environment, expected):
+  assert nvidia_driver.visible(environment) == expected

@@ -7,7 +7,8 @@ import math
 import pytest
 
 import trainer
-from trainer.reporting import metrics_file, trial_file
+from tests.trainer.tracking import fake_trials
+from trainer.reporting import metrics_file
 from trainer.tracking import later, mlflow_process, mlflow_run, sender, sweep_runs, trackers
 
 mlflow = pytest.importorskip("mlflow")
@@ -143,18 +144,7 @@ def test_no_server_is_unreachable(tmp_path, monkeypatch):
 def trials(tmp_path, count):
   """Yields the folders of a sweep's trials, before they run."""
   for number in range(count):
-    folder = tmp_path / "sweep" / "trials" / str(number)
-    folder.mkdir(parents=True)
-    trial_file.Trial(
-      sweep="lr",
-      id="abc",
-      folder=str(tmp_path / "sweep"),
-      number=number,
-      seed=None,
-      bindings={"LR": "0.1"},
-      metrics=["loss"],
-      modes=["min"],
-    ).write(str(folder))
+    folder = fake_trials.add(tmp_path / "sweep", number)
     append(folder, 10)
     yield folder
 

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from tests.trainer.tracking import fake_mlflow
-from trainer.reporting import metrics_file, trial_file
+from tests.trainer.tracking import fake_mlflow, fake_trials
+from trainer.reporting import metrics_file
 from trainer.tracking import mlflow_process, mlflow_run, record, run_files, sweep_runs, trackers
 
 FINISHED, FAILED, KILLED = trackers.FINISHED, trackers.FAILED, trackers.KILLED
@@ -22,18 +22,7 @@ def server(monkeypatch):
 
 def trial(sweep, number, is_tracked=True, sent=0):
   """The folder of a trial with a line at step 10."""
-  folder = sweep / "trials" / str(number)
-  folder.mkdir(parents=True)
-  trial_file.Trial(
-    sweep="lr",
-    id="abc",
-    folder=str(sweep),
-    number=number,
-    seed=None,
-    bindings={"LR": "0.1"},
-    metrics=["loss"],
-    modes=["min"],
-  ).write(str(folder))
+  folder = fake_trials.add(sweep, number)
   metrics_file.append(str(folder), "train", 10, {"loss": 1.0})
   if is_tracked:
     path = record.path(str(folder), "mlflow")

@@ -1,22 +1,10 @@
 """The settings of WandbHook, as its run gets them."""
 
-import importlib.machinery
-import sys
-
 import pytest
 
 import trainer
-from tests.trainer.tracking import fake_wandb
 from trainer import errors
 from trainer.tracking import wandb_run
-
-
-@pytest.fixture
-def wandb(monkeypatch):
-  module = fake_wandb.Wandb()
-  module.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
-  monkeypatch.setitem(sys.modules, "wandb", module)
-  return module
 
 
 def opened(wandb, folder, **settings):

@@ -1,24 +1,14 @@
 """What Weights & Biases is given of a run, by a stand-in for its package."""
 
-import importlib.machinery
 import math
-import sys
 
 import pytest
 
 import trainer
 from tests.trainer import programs
-from tests.trainer.tracking import fake_wandb
-from trainer.reporting import metrics_file, trial_file
+from tests.trainer.tracking import fake_trials, fake_wandb
+from trainer.reporting import metrics_file
 from trainer.tracking import sender, trackers, wandb_run
-
-
-@pytest.fixture
-def wandb(monkeypatch):
-  module = fake_wandb.Wandb()
-  module.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
-  monkeypatch.setitem(sys.modules, "wandb", module)
-  return module
 
 
 def a_run(folder, project="digits", mode="offline", tags=()):
@@ -78,18 +68,7 @@ def test_a_killed_process_has_given_each_step_once(tmp_path, wandb):
 
 def test_the_trials_of_a_sweep_are_a_group(tmp_path, wandb):
   for number in range(2):
-    folder = tmp_path / "trials" / str(number)
-    folder.mkdir(parents=True)
-    trial_file.Trial(
-      sweep="lr",
-      id="abc",
-      folder=str(tmp_path),
-      number=number,
-      seed=None,
-      bindings={"LR": "0.1"},
-      metrics=["loss"],
-      modes=["min"],
-    ).write(str(folder))
+    folder = fake_trials.add(tmp_path, number)
     trainer.WandbHook(mode="offline").make_tracker(str(folder)).open([])
   assert [
     (run.settings["group"], run.settings["job_type"], run.settings["name"]) for run in wandb.runs
