@@ -296,6 +296,20 @@ def test_params_that_a_model_fn_does_not_take_are_refused(tmp_path):
     programs.estimator(tmp_path, params={"a": 1})
 
 
+def test_a_model_fn_gets_the_arguments_that_it_names(tmp_path):
+  """TensorFlow gives **kwargs nothing."""
+
+  def model_fn(features, labels, mode, **kwargs):
+    assert not kwargs
+    return programs.model_fn(features, labels, mode)
+
+  programs.estimator(tmp_path, fn=model_fn).train(batches(16), steps=1)
+  with pytest.raises(ValueError, match="<lambda> must name the argument features"):
+    programs.estimator(tmp_path, fn=lambda **kwargs: model_fn(**kwargs))
+  with pytest.raises(ValueError, match="model_fn does not take params"):
+    programs.estimator(tmp_path, fn=model_fn, params={"a": 1})
+
+
 def test_a_batch_that_cores_cannot_share_is_refused(tmp_path):
   with pytest.raises(errors.SettingError, match="batches of 12, which 8 cores cannot share"):
     programs.estimator(tmp_path, "cpu:8").train(batches(12), steps=1)

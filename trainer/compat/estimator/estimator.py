@@ -78,7 +78,7 @@ class Estimator(reading.Reading):
       chosen = tempfile.mkdtemp()
       notes.tell_once(f"Using temporary folder as model directory: {chosen}")
     self._config = config.replace(model_dir=octet_config.absolute_dir(chosen))
-    _check_takes_params(model_fn, params)
+    _check_arguments(model_fn, params)
     self._sizes: dict[str, int] = {}  # kind → batch size of all cores together
     self._runners: dict[tuple, trainer.Estimator] = {}  # sizes → trainer.Estimator
     self._given_hooks = {mode: fetches.GivenHooks([]) for mode in _KINDS.values()}
@@ -351,8 +351,12 @@ def _as_numpy(value: Any) -> Any:
   return np.int64(value) if isinstance(value, int) else value
 
 
-def _check_takes_params(model_fn: Callable, params: Any) -> None:
-  if params is not None and callable(model_fn) and not input_fns.takes(model_fn, "params"):
+def _check_arguments(model_fn: Callable, params: Any) -> None:
+  if not callable(model_fn):
+    return  # model_fns.adapt refuses it
+  if not input_fns.takes(model_fn, "features"):
+    raise ValueError(f"model_fn {spec.name_of(model_fn)} must name the argument features.")
+  if params is not None and not input_fns.takes(model_fn, "params"):
     raise ValueError(
       f"model_fn {spec.name_of(model_fn)} does not take params, but the Estimator got params: "
       f"{params!r}."

@@ -161,10 +161,7 @@ def call(input_fn: Callable, **arguments: Any) -> tf.data.Dataset:
 
 
 def _dataset(input_fn: Callable, arguments: dict[str, Any]) -> tf.data.Dataset:
-  # As TensorFlow, which gives **kwargs nothing: a program's wrapper hands them to its own function.
-  parameters = inspect.signature(input_fn).parameters.values()
-  named = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
-  given = {name: value for name, value in arguments.items() if name in named}
+  given = {name: value for name, value in arguments.items() if takes(input_fn, name)}
   try:
     with _handing_out(first_call=True):
       # First call eagerly, because most input_fns return a dataset. If this one asks for tensors,
@@ -235,9 +232,12 @@ def _called(input_fn: Callable, arguments: dict[str, Any]) -> Any:
 
 
 def takes(fn: Callable, name: str) -> bool:
-  """Returns whether a function has an argument with this name."""
-  parameters = inspect.signature(fn).parameters
-  return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+  """Returns whether a function names this argument.
+
+  TensorFlow gives **kwargs nothing: a program's wrapper hands them to its own function.
+  """
+  parameter = inspect.signature(fn).parameters.get(name)
+  return parameter is not None and parameter.kind is not parameter.VAR_KEYWORD
 
 
 def _of_tensors(input_fn: Callable, arguments: dict[str, Any]) -> tf.data.Dataset:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import trainer
 from trainer import errors, spec
-from trainer.compat.estimator import batch_axes, export, program_state, strategies
+from trainer.compat.estimator import batch_axes, export, input_fns, program_state, strategies
 from trainer.compat.estimator.specs import EstimatorSpec, TPUEstimatorSpec
 from trainer.compat.graph_mode import (
   fetches,
@@ -62,9 +62,7 @@ def adapt(
   """
   if not callable(model_fn):
     raise errors.SettingError(f"model_fn must be callable; got {model_fn!r}.")
-  parameters = inspect.signature(model_fn).parameters
-  takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-  taken = [name for name in _ARGUMENTS if name in parameters or takes_any]
+  taken = [name for name in _ARGUMENTS if input_fns.takes(model_fn, name)]
   due: list[tuple[Any, Any]] = []  # the deferred runs of a Scaffold's init_fn
 
   def octet_model_fn(features, labels, mode, params):
