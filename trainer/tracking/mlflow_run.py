@@ -6,6 +6,7 @@ import posixpath
 import re
 import shlex
 import time
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -201,10 +202,11 @@ def without_password(uri: str) -> str:
 def _allowed(name):
   """Returns a name that MLflow accepts: letters, numbers, "/_-. :", and as a path without "..".
 
-  MLflow's own rule is in its utils/validation.py.
+  MLflow's own rule is in its utils/validation.py. A changed name ends with a checksum, so that
+  top@5 and top_5 are two curves, the same after a restart.
   """
-  plain = posixpath.normpath(re.sub(r"[^/\w.\- :]", "_", name)).lstrip("/.")
-  return plain[:_LONGEST_NAME] or "_"
+  plain = posixpath.normpath(re.sub(r"[^/\w.\- :]", "_", name)).lstrip("/.")[:_LONGEST_NAME]
+  return name if plain == name else f"{plain[: _LONGEST_NAME - 9]}.{zlib.crc32(name.encode()):08x}"
 
 
 def _source(model_dir):

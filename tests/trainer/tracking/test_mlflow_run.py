@@ -85,15 +85,16 @@ def test_a_run_that_was_deleted_begins_again_with_all(tmp_path, uri):
 def test_names_and_numbers_that_mlflow_refuses(tmp_path, uri):
   folder = tmp_path / "digits"
   run = a_run(folder, uri)
-  names = {"loss": math.nan, "top@5": 0.5, "a/../b": 1.0, "x" * 300: 2.0}
+  names = {"loss": math.nan, "top@5": 0.5, "top_5": 0.4, "a/../b": 1.0, "x" * 300: 2.0}
   append(folder, 10, **names)
   sender.Sender(run, str(folder)).send()
   [found] = runs_of(uri)
   metrics = found.data.metrics
   assert math.isnan(metrics["train/loss"])
-  assert metrics["train/top_5"] == 0.5
-  assert metrics["train/b"] == 1.0
-  assert metrics[("train/" + "x" * 300)[:250]] == 2.0
+  assert metrics["train/top_5"] == 0.4
+  assert metrics["train/top_5.e3232938"] == 0.5
+  assert metrics["train/b.8b01db4f"] == 1.0
+  assert metrics[("train/" + "x" * 300)[:241] + ".1732babf"] == 2.0
 
 
 def test_a_metric_that_the_server_refuses_costs_no_other(tmp_path, uri, monkeypatch, caplog):
