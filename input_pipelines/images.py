@@ -17,9 +17,12 @@ import tensorflow as tf
 import trainer
 from trainer import errors
 
+from . import records
+
 CROPS = ("central", "squash", "random")
 # The first bytes of JPEG, PNG and GIF files. BMP files have two, and a separate check.
 _SIGNATURES = (b"\xff\xd8\xff", b"\x89PN", b"GIF")
+_NO_IMAGE = " is no JPEG, PNG, GIF or BMP image"
 
 
 def size_of(
@@ -70,20 +73,13 @@ def assert_images(encoded: tf.Tensor, path: tf.Tensor, ordinals: tf.Tensor) -> t
   Returns:
     `encoded`. Reading it raises tf.errors.InvalidArgumentError if the check fails.
   """
-  known = _are_images(encoded)
-
-  def refuse():
-    ordinal = tf.strings.as_string(ordinals[tf.argmin(tf.cast(known, tf.int32))])
-    return _refuse(tf.strings.join([path, ": record ", ordinal, " (counted from 0)"]))
-
-  with tf.control_dependencies([tf.cond(tf.reduce_all(known), lambda: True, refuse)]):
-    return tf.identity(encoded)
+  return records.assert_each(_are_images(encoded), encoded, path, ordinals, _NO_IMAGE)
 
 
 def assert_image_file(encoded: tf.Tensor, path: tf.Tensor) -> tf.Tensor:
   """As `assert_images`, for the contents of one file (string scalar)."""
   with tf.control_dependencies(
-    [tf.cond(_are_images(encoded), lambda: True, lambda: _refuse(path))]
+    [tf.debugging.Assert(_are_images(encoded), [tf.strings.join([path, _NO_IMAGE])])]
   ):
     return tf.identity(encoded)
 
@@ -93,13 +89,6 @@ def _are_images(encoded):
   return tf.reduce_any(tf.equal(start[..., tf.newaxis], tf.constant(_SIGNATURES)), -1) | tf.equal(
     two, b"BM"
   )
-
-
-def _refuse(name):
-  with tf.control_dependencies(
-    [tf.debugging.Assert(False, [tf.strings.join([name, " is no JPEG, PNG, GIF or BMP image"])])]
-  ):
-    return tf.constant(False)
 
 
 def decode(

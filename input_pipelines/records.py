@@ -11,6 +11,7 @@ them at the end with the size of the file.
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -80,6 +81,53 @@ def record_namer(segments: Sequence[Segment]) -> Callable[[int], str]:
     raise ValueError(f"there is no record {position} after the last")
 
   return name
+
+
+def assert_each(
+  fits: tf.Tensor, tensor: tf.Tensor, path: tf.Tensor, ordinals: tf.Tensor, problem: str
+) -> tf.Tensor:
+  """Adds a check that names the first record that does not fit.
+
+  Args:
+    fits: bool [n].
+    tensor: [n, ...].
+    path: see `stream`'s parse.
+    ordinals: see `stream`'s parse.
+    problem: the message after the record's name.
+
+  Returns:
+    `tensor`. Reading it raises tf.errors.InvalidArgumentError if the check fails.
+  """
+
+  def refuse():
+    ordinal = tf.strings.as_string(ordinals[tf.argmin(tf.cast(fits, tf.int32))])
+    message = tf.strings.join([path, ": record ", ordinal, " (counted from 0)", problem])
+    with tf.control_dependencies([tf.debugging.Assert(False, [message])]):
+      return tf.constant(False)
+
+  with tf.control_dependencies([tf.cond(tf.reduce_all(fits), lambda: True, refuse)]):
+    return tf.identity(tensor)
+
+
+def cast(
+  tensor: tf.Tensor, dtype: Any, path: tf.Tensor, ordinals: tf.Tensor, setting: str
+) -> tf.Tensor:
+  """Converts numbers [n, ...]; a check names the first record with a number that would change.
+
+  Args:
+    tensor: the records' numbers.
+    dtype: an integer type.
+    path: see `stream`'s parse.
+    ordinals: see `stream`'s parse.
+    setting: gin name of what describes these numbers.
+  """
+  dtype = tf.as_dtype(dtype)
+  if tensor.dtype == dtype:
+    return tensor
+  found = tf.cast(tensor, dtype)
+  same = tf.reduce_all(tf.cast(found, tensor.dtype) == tensor, range(1, tensor.shape.rank))
+  problem = f" has a number that is no {dtype.name}, {dtype.min:,} to {dtype.max:,} ({setting})"
+  return assert_each(same, found, path, ordinals, problem)
 
 
 def stream(

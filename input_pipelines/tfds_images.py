@@ -129,7 +129,8 @@ def source(
   @in_memory.as_written
   def parse(path, ordinals, serialized):
     parsed = tf.io.parse_example(serialized, features)
-    return {"image": images.assert_images(parsed[image_key], path, ordinals)}, parsed[label_key]
+    label = records.cast(parsed[label_key], tf.int32, path, ordinals, f"{gin_name}.name")
+    return {"image": images.assert_images(parsed[image_key], path, ordinals)}, label
 
   return labelled_images.Source(
     name=gin_name,

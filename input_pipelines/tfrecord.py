@@ -254,13 +254,19 @@ def _parser(spec, label_key, image_keys):
   @in_memory.as_written
   def parse(path, ordinals, serialized):
     parsed = tf.io.parse_example(serialized, stored)
+
+    def cast(key, tensor, dtype):
+      setting = f"{key} of tfrecord.input_fn.features"
+      return records.cast(tensor, dtype, path, ordinals, setting)
+
     tensors = {
-      key: parsed[key] if value in IMAGE else _as(parsed[key], *value)
+      key: parsed[key] if value in IMAGE else cast(key, _raw(parsed[key], *value), value[1])
       for key, value in spec.items()
     }
     label = tensors.pop(label_key) if label_key is not None else tf.zeros_like(serialized, tf.int32)
     if image_keys:
       tensors["image"] = images.assert_images(tensors.pop(image_keys[0]), path, ordinals)
+      label = cast(label_key, label, tf.int32)
     return tensors, label
 
   return parse
@@ -285,9 +291,8 @@ def _stored(key, value):
   )
 
 
-def _as(tensor, shape, dtype):
-  """Converts a stored tensor to the shape and dtype in the spec."""
-  dtype = tf.as_dtype(dtype)
+def _raw(tensor, shape, dtype):
+  """Decodes raw bytes to the shape and dtype in the spec."""
   if tensor.dtype == tf.string and dtype != tf.string:
     return tf.reshape(tf.io.decode_raw(tensor, dtype), [-1, *shape])
-  return tf.cast(tensor, dtype) if tensor.dtype != dtype else tensor
+  return tensor

@@ -162,6 +162,21 @@ def test_an_image_beside_other_features(tmp_path):
   assert features["image"].shape == (4, 8, 8, 3)
 
 
+@pytest.mark.parametrize(
+  ("key", "dtype", "value"),
+  [("label", "int64", 2**31), ("label", "float32", 1.5), ("place", "int32", -(2**31) - 1)],
+)
+def test_a_number_that_does_not_fit_its_type_is_named(tmp_path, key, dtype, value):
+  spec = {"photo": "image", "place": ((1,), "int64"), "label": ((), "int64")}
+  spec[key] = spec[key][0], dtype
+  good = dict(photo=tiny_data.png(1), place=[2], label=[2.0 if dtype == "float32" else 2])
+  records = [tiny_data.example(**good), tiny_data.example(**{**good, key: [value]})]
+  tiny_data.tfrecord(tmp_path / "a.tfrecord", records)
+  named = rf"a\.tfrecord: record 1 \(counted from 0\) has a number that is no int32.*\({key} of"
+  with pytest.raises(tf.errors.InvalidArgumentError, match=named):
+    list(read(tmp_path, features=spec))
+
+
 def test_a_changed_size_is_found_before_reading(shards):
   path = shards / "data-00001-of-00003.tfrecord"
   path.write_bytes(path.read_bytes()[:-3])
