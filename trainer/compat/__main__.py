@@ -55,9 +55,10 @@ def main(argv: list[str]) -> None:
   sources = [one for program in programs for one in program.sources]
   found = report.rows(programs)
   missing = exports.missing(sources)
-  unseen = [*report.unseen(programs), *itertools.chain(*refused.found(programs).values())]
-  diffs = [report.diff(one, program.api) for program in programs for one in program.sources]
-  if _RUN.value and any(diffs) and not _WRITE.value:
+  refusals = {"unseen": [*report.unseen(programs)], **refused.found(programs)}
+  refused_lines = [*itertools.chain(*refusals.values())]
+  diffs = report.diffs(programs)
+  if _RUN.value and diffs and not _WRITE.value:
     raise errors.SettingError("--run imports the files on the disk: add --write.")
   if _WRITE.value:  # flush before printing, because the reader may stop: `... | head`
     for program in programs:
@@ -67,18 +68,18 @@ def main(argv: list[str]) -> None:
           one.path.write_text(changed)
   failed = trial.failures(sources, argv[1:]) if _RUN.value else {}
   if _JSON.value:
-    told = report.as_json(programs, found, unread, failed, missing) + "\n"
+    more = dict(diffs=diffs, unread=unread, failed=failed, missing=missing)
+    told = report.as_json(programs, found, {**more, **refusals}) + "\n"
   else:
     lines = [f"unread  {path}: not Python 3, not changed. {why}" for path, why in unread.items()]
     lines += [*report.choices(programs), report.table(found), *report.own_trainers(programs)]
-    lines += [*unseen]
-    lines += [*report.not_installed(missing, programs)]
+    lines += [*refused_lines, *report.not_installed(missing, programs)]
     lines += [f"failed  {path}: its import raises {why}" for path, why in failed.items()]
-    told = "".join(diffs) + "".join(f"{line}\n" for line in lines)
+    told = "".join(diffs.values()) + "".join(f"{line}\n" for line in lines)
   _tell(told)
   is_unsure = any(program.api is None for program in programs)
   is_absent = any(row["status"] == verdicts.ABSENT for row in found)
-  sys.exit(any([unread, is_unsure, is_absent, missing, failed, unseen]))
+  sys.exit(any([unread, is_unsure, is_absent, missing, failed, refused_lines]))
 
 
 def _tell(text: str) -> None:

@@ -6,7 +6,7 @@ import json
 import pathlib
 from collections.abc import Iterator
 
-from trainer.compat.scan import imports, refused, verdicts
+from trainer.compat.scan import imports, verdicts
 from trainer.compat.scan.apis import Program
 from trainer.compat.scan.source import INSIDE, PLAIN, V1, V2, Source
 
@@ -28,6 +28,16 @@ def diff(source: Source, api: str | None = V1) -> str:
       source.text.splitlines(keepends=True), new.splitlines(keepends=True), path, path
     )
   )
+
+
+def diffs(programs: list[Program]) -> dict[str, str]:
+  """Returns path → diff of each file that changes."""
+  return {
+    str(source.path): text
+    for program in programs
+    for source in program.sources
+    if (text := diff(source, program.api))
+  }
 
 
 def rows(programs: list[Program]) -> list[dict[str, object]]:
@@ -172,20 +182,14 @@ def table(found: list[dict[str, object]]) -> str:
 
 
 def as_json(
-  programs: list[Program],
-  found: list[dict[str, object]],
-  unread: dict[str, str],
-  failed: dict[str, str],
-  missing: dict[str, list[str]],
+  programs: list[Program], found: list[dict[str, object]], more: dict[str, object]
 ) -> str:
   """All as JSON: {"programs": [...], "names": [...], "diffs": {path: diff}, "unread": {path: why},
   "own_trainers": [...], "failed": {path: why}, "missing": {package: [place, ...]},
   "unseen": [...]}, and the lines of refused.found.
 
   Args:
-    unread: path → why the file is unreadable.
-    failed: path → why its import failed.
-    missing: as exports.missing returns it.
+    more: "diffs" and the other keys besides "programs", "names" and "own_trainers".
   """
   told = [
     {
@@ -196,13 +200,5 @@ def as_json(
     for program in programs
     if any(source.is_plain for source in program.sources)
   ]
-  diffs = {
-    str(source.path): text
-    for program in programs
-    for source in program.sources
-    if (text := diff(source, program.api))
-  }
-  whole = {"programs": told, "names": found, "diffs": diffs, "unread": unread, "failed": failed}
-  whole |= {"own_trainers": [*own_trainers(programs)], "missing": missing}
-  whole |= {"unseen": [*unseen(programs)]} | refused.found(programs)
-  return json.dumps(whole, indent=1)
+  own = [*own_trainers(programs)]
+  return json.dumps({"programs": told, "names": found, "own_trainers": own, **more}, indent=1)
