@@ -126,11 +126,13 @@ def _find(data_dir, idx_dir):
   data_dir = os.path.expanduser(
     data_dir or os.environ.get("TFDS_DATA_DIR") or os.path.join("~", "tensorflow_datasets")
   )
-  prepared = sorted(
-    tf.io.gfile.glob(os.path.join(data_dir, "fashion_mnist", "[0-9]*", "dataset_info.json"))
-  )
+  root = os.path.join(data_dir, "fashion_mnist")
+  # Not a glob: data_dir may have a star or brackets.
+  names = sorted(tf.io.gfile.listdir(root)) if tf.io.gfile.isdir(root) else []
+  versions = [os.path.join(root, name.rstrip("/")) for name in names if name[:1].isdigit()]
+  prepared = [one for one in versions if tf.io.gfile.exists(f"{one}/dataset_info.json")]
   if prepared:
-    folder = os.path.dirname(prepared[-1])
+    folder = prepared[-1]
     logging.info("Fashion-MNIST: reading the files of TensorFlow Datasets in %s", folder)
     return functools.partial(_read_prepared, folder)
 

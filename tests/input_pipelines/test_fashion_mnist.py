@@ -69,7 +69,7 @@ def prepare(data_dir):
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-  return str(prepare(tmp_path_factory.mktemp("tfds")))
+  return str(prepare(tmp_path_factory.mktemp("tf[d]s*")))  # no pattern
 
 
 @pytest.fixture
