@@ -244,6 +244,9 @@ MODULES = {
     ".contrib.projector", "tensorboard.plugins.projector"
   ),
   "contrib.tensorrt": Names(),  # as contrib.cloud
+  "contrib.tfprof": Names(),
+  "contrib.tfprof.model_analyzer": Names(".graph_mode.profiler"),
+  "contrib.tfprof.tfprof_logger": Names(homes={f"{_TF1}.profiler": "write_op_log"}),
   "contrib.tpu": Names(
     ".estimator.tpu_functions",
     f"{_TF1}.tpu",
@@ -366,7 +369,9 @@ MODULES = {
   "metrics": Names(".graph_mode.metrics", f"{_TF1}.metrics"),
   "nn": Names(f"{_TF1}.nn", "tensorflow.nn"),
   "nn.rnn_cell": Names(".layers.rnn_cell"),
-  "profiler": Names(f"{_TF1}.profiler", "tensorflow.profiler"),
+  "profiler": Names(
+    f"{_TF1}.profiler", "tensorflow.profiler", homes={".graph_mode.profiler": "profile"}
+  ),
   "summary": Names(
     f"{_TF1}.summary",
     "tensorflow.summary",
