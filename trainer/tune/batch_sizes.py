@@ -53,11 +53,11 @@ class Search:
 
   Attributes:
     tried: the measurements, in order.
-    limit_bytes: the memory limit of a process, or None.
+    limit_bytes: the memory limit of a process.
   """
 
   tried: list[Measured]
-  limit_bytes: int | None = None
+  limit_bytes: int
 
   @property
   def fitting(self) -> list[Measured]:
@@ -77,11 +77,7 @@ class Search:
 
 
 def search(
-  measure: Callable[[int], Measured],
-  first: int,
-  multiple: int,
-  most: int,
-  limit_bytes: int | None = None,
+  measure: Callable[[int], Measured], first: int, multiple: int, most: int, limit_bytes: int
 ) -> Search:
   """Measures batch sizes until it knows the largest that fits.
 
@@ -123,14 +119,14 @@ def _next(tried, multiple, most):
 
 
 def measure(
-  size: int, request: Mapping[str, Any], limit_bytes: int | None, timeout_seconds: float
+  size: int, request: Mapping[str, Any], limit_bytes: int, timeout_seconds: float
 ) -> Measured:
   """Measures a batch size in a process of its own, with `worker`.
 
   Args:
     size: the global batch.
     request: the worker's other inputs.
-    limit_bytes: at this memory the process ends itself; None for no limit.
+    limit_bytes: at this memory the process ends itself.
     timeout_seconds: the longest that the process may take.
   """
   asked = {**request, "batch_size": size, "limit_bytes": limit_bytes}
@@ -140,7 +136,7 @@ def measure(
       status, answer = processes.ask("trainer.tune.worker", asked, output, timeout_seconds, {})
     if status == memory.EXIT_CODE:
       problem = "The process needs more memory than the limit."
-      return Measured(size, results.OUT_OF_MEMORY, problem, memory_bytes=limit_bytes or 0)
+      return Measured(size, results.OUT_OF_MEMORY, problem, memory_bytes=limit_bytes)
     if answer is None:
       answer = runner.failure(status, log, timeout_seconds)
   return Measured(size, **answer)

@@ -171,8 +171,7 @@ def size_advice(search: batch_sizes.Search, bindings: tuple[str, ...]) -> str:
     ends = f"{largest.batch_size:,} examples fit; tune tried no larger batches (--largest)."
   else:
     ends = f"The largest batch that fits has {largest.batch_size:,} examples."
-  if search.limit_bytes is not None:
-    ends += f" A process may take {formatting.memory_size(search.limit_bytes)}."
+  ends += f" A process may take {formatting.memory_size(search.limit_bytes)}."
   if fastest is not largest:
     ends += f" {fastest.batch_size:,} are as fast as any: a larger batch only takes more memory."
   return (
