@@ -247,7 +247,7 @@ def test_a_hook_saves_checkpoints(tmp_path):
   assert estimator.checkpoint_steps() == [0, 2, 4, 5]
 
 
-def test_listeners_of_a_saving_hook_hear_of_the_first_and_last_checkpoint(tmp_path):
+def test_saving_listeners_hear_of_the_first_and_last_checkpoint(tmp_path):
   """As in 2.15, whose hook saves before the first step and after the last."""
   estimator, heard = programs.estimator(tmp_path), []
 

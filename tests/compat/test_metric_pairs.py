@@ -72,7 +72,7 @@ def test_metrics_of_masked_rows_are_counted(tmp_path, device):
 
 @pytest.mark.parametrize("device", long.except_for(["cpu:2"], ["cpu", "cpu:2"]))
 @pytest.mark.parametrize("rank", [0, 1, 2])
-def test_metrics_of_a_rank_that_the_trace_does_not_know_are_counted(tmp_path, device, rank):
+def test_metrics_of_unknown_rank_are_counted(tmp_path, device, rank):
   def make_ops(labels, classes):
     def of_host(values):
       return values.mean() if rank == 0 else values[values > 0].reshape([-1] + [1] * (rank - 1))

@@ -426,7 +426,7 @@ def test_an_input_fn_gets_the_arguments_that_it_names(tmp_path, device):
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:2"])
-def test_predictions_of_a_rank_that_the_trace_does_not_know_keep_their_shape(tmp_path, device):
+def test_predictions_of_unknown_rank_keep_their_shape(tmp_path, device):
   def model_fn(features, labels, mode, params):
     if mode != ModeKeys.PREDICT:
       return programs.tpu_model_fn(features, labels, mode, params)
