@@ -1,6 +1,7 @@
 """A TPUEstimator program, with nothing but its imports changed."""
 
 import argparse
+import itertools
 
 import numpy as np
 import pytest
@@ -427,10 +428,12 @@ def test_an_input_fn_gets_the_arguments_that_it_names(tmp_path, device):
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:2"])
 def test_predictions_of_unknown_rank_keep_their_shape(tmp_path, device):
+  widths = itertools.repeat(6)
+
   def model_fn(features, labels, mode, params):
     if mode != ModeKeys.PREDICT:
       return programs.tpu_model_fn(features, labels, mode, params)
-    double = tf.py_func(lambda x: x * 2, [features["x"]], tf.float32)
+    double = tf.py_func(lambda x: (x * 2)[:, : next(widths)], [features["x"]], tf.float32)
     assert double.shape.rank is None
     return contrib_tpu.TPUEstimatorSpec(mode, predictions={"x": double})
 
@@ -438,3 +441,7 @@ def test_predictions_of_unknown_rank_keep_their_shape(tmp_path, device):
   estimator.train(programs.train_input_fn, max_steps=1)
   found = [one["x"] for one in estimator.predict(programs.eval_input_fn)]
   np.testing.assert_array_equal(found, programs.arrays()[0] * 2)
+  if device == "cpu:2":
+    widths = itertools.cycle([1, 2])
+    with pytest.raises(errors.ModelFnError, match="each core returned its .* with other sizes"):
+      list(estimator.predict(programs.eval_input_fn))

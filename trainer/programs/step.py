@@ -14,7 +14,13 @@ import tensorflow as tf
 
 from trainer import errors, run_config, spec
 from trainer.optimization import combined_gradients, schedules
-from trainer.programs import core_results, core_totals, model_calls, unchanged_variables
+from trainer.programs import (
+  core_results,
+  core_totals,
+  model_calls,
+  step_errors,
+  unchanged_variables,
+)
 from trainer.programs import plan as plan_lib
 from trainer.reporting import summaries
 from trainer.settings import durations
@@ -145,8 +151,9 @@ class Program:
       kind=kind,
     )
     # Stack scalars; concatenate all other tensors, also of unknown rank, such as tf.py_function's.
+    join = functools.partial(tf.concat, axis=0, name=step_errors.JOINED)
     results = tf.nest.map_structure(
-      lambda *values: (tf.stack if values[0].shape.rank == 0 else tf.concat)(values, 0),
+      lambda *values: (tf.stack if values[0].shape.rank == 0 else join)(values),
       *self._per_replica(results),
     )
     if kind == Kind.TRAIN:

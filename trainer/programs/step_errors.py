@@ -13,6 +13,8 @@ from trainer.inputs import elements, read_errors
 from trainer.settings.kinds import Kind
 from trainer.tracing import user_frames
 
+JOINED = "results_of_the_cores"  # the name of the operation that joins them
+
 
 @contextlib.contextmanager
 def of_model_fn(name: str, mode: str, element: tuple) -> Iterator[None]:
@@ -66,6 +68,12 @@ def of_step(name: str, kind: Kind) -> Iterator[None]:
         f"{' and no '.join(dict.fromkeys(absent))}: take --xla away, or compute it in another way."
       ) from error
     where, said = found or (where, read_errors.of_operation(error))
+    if not found and JOINED in error.message:
+      where = ""  # a line of the program that called Octet
+      said = (
+        "each core returned its predictions or metrics with other sizes, and Octet joins them by "
+        f"their first axis. Pad their other axes to the same sizes, or use one core. ({said})"
+      )
     raise errors.ModelFnError(
       f"model_fn {name} failed in a step, mode {spec.MODE_OF[kind]!r}{where}: {said}"
     ) from error
