@@ -122,7 +122,7 @@ class Kept(list):
   """A list of a program's own class."""
 
 
-def test_a_dict_and_a_list_of_own_classes_keep_their_items(tmp_path, monkeypatch):
+def test_a_dict_and_a_list_of_own_classes_keep_their_content(tmp_path, monkeypatch):
   monkeypatch.setenv("OCTET_DEVICE", "cpu:2")
   config, kept = Config(rate=0.1), Kept([1.0])
 
@@ -130,6 +130,7 @@ def test_a_dict_and_a_list_of_own_classes_keep_their_items(tmp_path, monkeypatch
     config.calls = config.get("calls", 0) + 1
     loss = tf.reduce_mean((tf.layers.dense(features, 1) - labels) ** 2)
     kept.append(loss)
+    kept.calls = getattr(kept, "calls", 0) + 1
     step = tf.train.get_global_step()
     train_op = tf.train.GradientDescentOptimizer(config.rate).minimize(loss, step)
     return tf.estimator.EstimatorSpec(mode, loss=kept[-1], train_op=train_op)
@@ -138,7 +139,7 @@ def test_a_dict_and_a_list_of_own_classes_keep_their_items(tmp_path, monkeypatch
   estimator.train(data, steps=1)
   estimator.evaluate(lambda: data(4, False))
   assert config == {"rate": 0.1, "calls": 2}
-  assert len(kept) == 3
+  assert (len(kept), kept.calls) == (3, 2)
   assert kept[0] == 1.0
 
 

@@ -11,6 +11,7 @@ import trainer.compat.v1 as tf
 from tests import long
 from tests.compat import programs
 from trainer import errors
+from trainer.compat.estimator import batch_axes
 from trainer.compat.v1 import estimator as tf_estimator
 from trainer.compat.v1.contrib import tpu as contrib_tpu
 from trainer.devices import device as device_lib
@@ -424,6 +425,20 @@ def test_an_input_fn_gets_the_arguments_that_it_names(tmp_path, device):
   estimator.train(programs.train_input_fn, max_steps=1)
   assert len(list(estimator.predict(wrapper))) == programs.EXAMPLES
   assert estimator.evaluate(wrapper)["global_step"] == 1
+
+
+class OwnDict(dict):
+  """A program's own class of features."""
+
+
+def test_features_of_a_dict_of_an_own_class_reach_the_model_fn_in_it():
+  given = OwnDict(x=batch_axes.Rows(tf.zeros([4, 2])), y=[tf.ones([2])]), None
+  features, labels = batch_axes.as_given(given)
+  assert type(features) is OwnDict
+  assert features is not given[0]
+  assert features["x"].shape == [2, 4]
+  assert features["y"] == given[0]["y"]
+  assert labels is None
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:2"])

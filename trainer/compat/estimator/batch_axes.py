@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+_nest = tf.__internal__.nest
+
 
 class Rows(NamedTuple):
   """A feature with the batch as its first axis.
@@ -105,11 +107,13 @@ def converted(
 
 def as_given(structure: Any) -> Any:
   """Replaces Rows, Groups, SparseRows and SparseTexts with the program's tensors."""
-  if isinstance(structure, dict):
-    return {name: as_given(value) for name, value in structure.items()}
-  if isinstance(structure, list | tuple) and not hasattr(structure, "_fields"):
-    return type(structure)(as_given(value) for value in structure)
-  return structure.as_given() if hasattr(structure, "as_given") else structure
+  # As TensorFlow, makes each dict anew, of its own class: a model_fn may change it.
+  shallow = _nest.get_traverse_shallow_structure(
+    lambda part: not hasattr(part, "as_given"), structure
+  )
+  return _nest.map_structure_up_to(
+    shallow, lambda part: part.as_given() if hasattr(part, "as_given") else part, structure
+  )
 
 
 def _turned(tensor: tf.Tensor, by: int) -> tf.Tensor:
