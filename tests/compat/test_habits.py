@@ -153,9 +153,10 @@ def test_an_import_of_an_absent_name_says_why_too(statement, told):
 
 def test_modules_inside_of_contrib_have_its_names():
   from trainer.compat.v1.contrib.framework.python.ops import arg_scope, variables
-  from trainer.compat.v1.contrib.tpu.python.tpu import tpu_config, tpu_function
+  from trainer.compat.v1.contrib.tpu.python.tpu import tpu_config, tpu_estimator, tpu_function
 
   assert tpu_config.TPUConfig is contrib.tpu.TPUConfig
+  assert [one.name for one in tpu_estimator.ExportSavedModelApiVersion] == ["V1", "V2"]
   assert tpu_function.get_tpu_context().number_of_shards == 1
   assert arg_scope is contrib.framework.arg_scope
   assert variables.model_variable is contrib.framework.model_variable

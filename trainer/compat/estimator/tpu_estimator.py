@@ -1,5 +1,6 @@
 """TPUEstimator: an Estimator with given batch sizes."""
 
+import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,13 @@ from trainer.compat.graph_mode import notes
 _RESERVED = ("batch_size", "context")
 
 
+class ExportSavedModelApiVersion(enum.Enum):
+  """How TensorFlow's TPUEstimator exported for a TPU. Both export for the CPU here."""
+
+  V1 = 1
+  V2 = 2
+
+
 class TPUEstimator(estimator.Estimator):
   """A program's TPUEstimator. Arguments, methods and results as in 2.15.
 
@@ -20,8 +28,8 @@ class TPUEstimator(estimator.Estimator):
     use_tpu: whether the device is a TPU, by default: see `run_config`. With it, the functions get
       params["context"] on a TPU and on several cores, as in 2.15 on a TPU.
     train_batch_size, eval_batch_size, predict_batch_size: the batch sizes of all cores together.
-    batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu: no effect. Octet recognizes by its shape
-      a feature with the batch as its last axis.
+    batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu, export_saved_model_api_version: no
+      effect. Octet recognizes by its shape a feature with the batch as its last axis.
   """
 
   def __init__(

@@ -54,7 +54,7 @@ EARLY_STOPPING = """make_early_stopping_hook make_stop_at_checkpoint_step_hook s
 _OF_TPU = {
   ".estimator.run_config": "InputPipelineConfig RunConfig=TPURunConfig TPUConfig",
   ".estimator.specs": "TPUEstimatorSpec",
-  ".estimator.tpu_estimator": "TPUEstimator",
+  ".estimator.tpu_estimator": "ExportSavedModelApiVersion TPUEstimator",
 }
 
 _LAYERS_OF_CONTRIB = [
