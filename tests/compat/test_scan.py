@@ -422,11 +422,49 @@ def test_a_file_of_python_2_does_not_stand_in_the_way_of_others(tmp_path, run_co
   (tmp_path / "b.py").write_text('print "x"\n')
   done = run_command("--write", tmp_path)
   assert done.returncode == 1, done.stderr
-  assert f"unread  {tmp_path / 'b.py'}: not Python 3, not changed." in done.stdout
+  assert f"unread  {tmp_path / 'b.py'}, not changed: not Python 3: Missing" in done.stdout
   assert (tmp_path / "a.py").read_text() == "import trainer.compat.v1 as tf\n"
   alone = run_command(tmp_path / "b.py")
   assert alone.returncode == 2
   assert "is not Python 3" in alone.stderr
+
+
+@pytest.mark.parametrize(
+  ("content", "expected"),
+  [
+    (
+      b"import tensorflow as tf  # a\r\ntf.flags\r\n",
+      b"import trainer.compat.v1 as tf  # a\r\ntf.flags\r\n",
+    ),
+    (b"\xef\xbb\xbfimport tensorflow as tf\n", b"\xef\xbb\xbfimport trainer.compat.v1 as tf\n"),
+    (
+      b"# coding: latin-1\nx = '\xe9'; import tensorflow as tf\n",
+      b"# coding: latin-1\nx = '\xe9'; import trainer.compat.v1 as tf\n",
+    ),
+    (
+      b"\x0c\nimport tensorflow as tf\nx = '\x0c'",
+      b"\x0c\nimport trainer.compat.v1 as tf\nx = '\x0c'",
+    ),
+    (b"import tensorflow as tf", b"import trainer.compat.v1 as tf\n"),
+  ],
+  ids=["ends of Windows", "byte-order mark", "latin-1", "form feed", "no end"],
+)
+def test_a_file_keeps_its_encoding_and_ends_of_lines(tmp_path, content, expected):
+  path = tmp_path / "a.py"
+  path.write_bytes(content)
+  read = source.read(path)
+  assert imports.changed(read, "v1").encode(read.encoding) == expected
+  assert report.diff(read).endswith("\n")
+
+
+@pytest.mark.parametrize(
+  ("path", "message"),
+  [("none.py", "none.py is not readable: No such file"), (".", "There is no .py file in")],
+)
+def test_paths_without_a_program_are_told(tmp_path, run_command, path, message):
+  done = run_command(tmp_path / path)
+  assert done.returncode == 2
+  assert message in done.stderr
 
 
 # ------------------------------------------------------------------ names inside of TensorFlow

@@ -46,11 +46,13 @@ def main(argv: list[str]) -> None:
   for path in source.files(argv[1:]):
     try:
       sources.append(source.read(path))
-    except (OSError, SyntaxError, UnicodeDecodeError) as error:
-      unread[str(path)] = str(error)
-  if unread and not sources:
-    path, why = next(iter(unread.items()))
-    raise errors.SettingError(f"{path} is not Python 3: {why}")
+    except OSError as error:
+      unread[str(path)] = f"not readable: {error.strerror}"
+    except (SyntaxError, ValueError) as error:  # ValueError: not in its encoding, or with zeros
+      unread[str(path)] = f"not Python 3: {error}"
+  if not sources:
+    told = [f"{path} is {why}" for path, why in unread.items()]
+    raise errors.SettingError(told[0] if told else f"There is no .py file in {argv[1]}.")
   programs = apis.programs(sources, _API.value)
   sources = [one for program in programs for one in program.sources]
   found = report.rows(programs)
@@ -65,13 +67,13 @@ def main(argv: list[str]) -> None:
       for one in program.sources:
         changed = imports.changed(one, program.api)
         if changed != one.text:
-          one.path.write_text(changed)
+          one.path.write_bytes(changed.encode(one.encoding))
   failed = trial.failures(sources, argv[1:]) if _RUN.value else {}
   if _JSON.value:
     more = dict(diffs=diffs, unread=unread, failed=failed, missing=missing)
     told = report.as_json(programs, found, {**more, **refusals}) + "\n"
   else:
-    lines = [f"unread  {path}: not Python 3, not changed. {why}" for path, why in unread.items()]
+    lines = [f"unread  {path}, not changed: {why}" for path, why in unread.items()]
     lines += [*report.choices(programs), report.table(found), *report.own_trainers(programs)]
     lines += [*refused_lines, *report.not_installed(missing, programs)]
     lines += [f"failed  {path}: its import raises {why}" for path, why in failed.items()]

@@ -1,11 +1,17 @@
 """Changes the import statements of a program to trainer.compat's."""
 
 import ast
+import re
 from collections.abc import Callable
 
 from trainer.compat.scan import source as source_lib
 
 _V1 = "trainer.compat.v1"
+
+
+def lines_of(text: str) -> list[str]:
+  """Returns lines with their ends; in Python, unlike in splitlines, a form feed ends no line."""
+  return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text)
 
 
 def changed(source: source_lib.Source, api: str | None = source_lib.V1) -> str:
@@ -16,7 +22,7 @@ def changed(source: source_lib.Source, api: str | None = source_lib.V1) -> str:
   """
   if api is None:
     return source.text
-  lines = source.text.splitlines(keepends=True)
+  lines = lines_of(source.text)
   to_change = [one for one in source.imports if not one.module.startswith("trainer")]
   statements = {id(one.node): one.node for one in to_change}
   for node in sorted(statements.values(), key=lambda node: -node.lineno):
@@ -24,10 +30,11 @@ def changed(source: source_lib.Source, api: str | None = source_lib.V1) -> str:
     if new is None:
       continue
     first, last = node.lineno - 1, node.end_lineno - 1
-    indent = lines[first][: node.col_offset]
-    comment = lines[last][node.end_col_offset :]
-    text = "".join(f"{indent}{line}\n" for line in new)
-    lines[first : last + 1] = [text[:-1] + (comment or "\n")]
+    # The offsets count bytes of UTF-8.
+    indent = lines[first].encode()[: node.col_offset].decode()
+    comment = lines[last].encode()[node.end_col_offset :].decode()
+    end = lines[last][len(lines[last].rstrip("\r\n")) :] or "\n"
+    lines[first : last + 1] = [end.join(f"{indent}{line}" for line in new) + (comment or end)]
   return "".join(lines)
 
 

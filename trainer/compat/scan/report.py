@@ -21,13 +21,11 @@ def diff(source: Source, api: str | None = V1) -> str:
   Args:
     api: see imports.changed.
   """
-  new = imports.changed(source, api)
+  texts = source.text, imports.changed(source, api)
   path = str(source.path)
-  return "".join(
-    difflib.unified_diff(
-      source.text.splitlines(keepends=True), new.splitlines(keepends=True), path, path
-    )
-  )
+  lines = difflib.unified_diff(*map(imports.lines_of, texts), path, path)
+  no_end = "\n\\ No newline at end of file\n"
+  return "".join(line if line.endswith("\n") else line + no_end for line in lines)
 
 
 def diffs(programs: list[Program]) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 import ast
 import dataclasses
+import io
 import pathlib
+import tokenize
 from collections.abc import Iterator
 
 from trainer.compat.scan import uses as uses_lib
@@ -131,6 +133,7 @@ class Source:
     imports, uses: its imports and uses of TensorFlow.
     bound: the bindings of its import statements to names of TensorFlow.
     taken: the names that it imports from any module.
+    encoding: of the file.
   """
 
   path: pathlib.Path
@@ -140,6 +143,7 @@ class Source:
   tree: ast.Module = dataclasses.field(default_factory=lambda: ast.Module([], []), repr=False)
   bound: Bound = dataclasses.field(default_factory=dict)
   taken: list[Taken] = dataclasses.field(default_factory=list)
+  encoding: str = "utf-8"
 
   @property
   def is_script(self) -> bool:
@@ -180,7 +184,9 @@ def files(paths: list[str]) -> Iterator[pathlib.Path]:
 
 def read(path: pathlib.Path) -> Source:
   """Reads a file; SyntaxError if it is not Python 3."""
-  text = path.read_text()
+  content = path.read_bytes()  # keeps the ends of lines
+  encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+  text = content.decode(encoding)
   tree = ast.parse(text, str(path))
   with_gin = _uses_old_gin(tree)
   imports = [found for node in ast.walk(tree) for found in _imports(node, with_gin)]
@@ -198,7 +204,9 @@ def read(path: pathlib.Path) -> Source:
   bound.pop("*", None)
   taken = [found for node in ast.walk(tree) for found in _taken(node, guarded)]
   own = {Use(one.full, one.node.lineno, INSIDE) for one in kept if one.name != "*"}
-  return Source(path, text, imports, uses_lib.found(tree, bound, own, {}), tree, bound, taken)
+  return Source(
+    path, text, imports, uses_lib.found(tree, bound, own, {}), tree, bound, taken, encoding
+  )
 
 
 def _guarded(tree: ast.AST) -> set[int]:
