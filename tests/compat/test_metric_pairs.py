@@ -79,12 +79,14 @@ def test_metrics_of_unknown_rank_are_counted(tmp_path, device, rank):
 
     found = tf.py_func(of_host, [tf.cast(labels * 3 + classes, tf.float64)], tf.float64)
     assert found.shape.rank is None
-    return {"mean": tf.metrics.mean(found)}
+    return {"mean": tf.metrics.mean(found), "weighted": tf.metrics.mean(found, weight)}
 
-  result, labels, classes = evaluated(tmp_path, make_ops, device, batch=16)
+  weight = tf.constant(1.0) if rank == 0 else None
+  result, labels, classes = evaluated(tmp_path, make_ops, device)
   values = labels * 3 + classes
   wanted = values.mean() if rank == 0 else values[values > 0].mean()
   assert result["mean"] == pytest.approx(wanted, rel=1e-6)
+  assert result["weighted"] == pytest.approx(wanted, rel=1e-6)
 
 
 @pytest.mark.parametrize("device", long.except_for(["cpu:2"], ["cpu", "cpu:2"]))

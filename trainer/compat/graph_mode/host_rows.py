@@ -76,14 +76,15 @@ def by_example(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:
     programs wrote one because a TPU could not send a scalar.
   - Several rows for each example, such as those of its words, become one row.
   - Rows whose number the trace does not know, such as the rows of a mask, become a string. So does
-    a tensor of unknown rank, such as a result of tf.py_func.
+    a tensor of unknown rank, such as a result of tf.py_func. If it is a scalar, the host gives each
+    example its value.
   """
   if tensor.shape.rank == 0:
     return tf.fill([batch], tensor), lambda gathered: gathered
   rows = tensor.shape.as_list()[0] if tensor.shape.rank is not None else None
   if rows == 1:
     return tf.repeat(tensor, batch, 0), lambda gathered: gathered
-  if rows is None and isinstance(batch, int):
+  if tensor.shape.rank is None or (rows is None and isinstance(batch, int)):
     return _as_one_string(tensor, batch)
   if not isinstance(batch, int) or rows is None or rows == batch or rows % batch:
     return tensor, lambda gathered: gathered
@@ -94,14 +95,15 @@ def by_example(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:
   )
 
 
-def _as_one_string(tensor: tf.Tensor, batch: int) -> tuple[tf.Tensor, Callable]:
+def _as_one_string(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:
   """Returns strings, the first with the tensor, and a function that joins the cores' tensors."""
   dtype, shape = tensor.dtype, tensor.shape
 
   def restore(gathered: tf.Tensor) -> tf.Tensor:
-    texts = tf.boolean_mask(gathered, tf.not_equal(gathered, ""))
+    is_first = tf.not_equal(gathered, "")
+    texts = tf.boolean_mask(gathered, is_first)
     if shape.rank is None:
-      return _joined(texts, dtype)
+      return _joined(texts, tf.cumsum(tf.cast(is_first, tf.int32)) - 1, dtype)
     of_cores = tf.map_fn(
       lambda one: tf.ensure_shape(tf.io.parse_tensor(one, dtype), shape),
       texts,
@@ -112,13 +114,20 @@ def _as_one_string(tensor: tf.Tensor, batch: int) -> tuple[tf.Tensor, Callable]:
   return _first_of(tf.io.serialize_tensor(tensor), batch), restore
 
 
-def _joined(texts: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-  """Returns the tensors of the cores, joined along their first axis. A scalar becomes one row."""
+def _joined(texts: tf.Tensor, cores: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+  """Returns the tensors of the cores, joined along their first axis.
+
+  Args:
+    texts: each core's tensor as a string.
+    cores: the core of each example. If the tensors are scalars, each example gets its core's.
+    dtype: the tensors' type.
+  """
 
   def rows(core):
     one = tf.io.parse_tensor(texts[core], dtype)
-    axes = tf.ones([tf.cast(tf.equal(tf.rank(one), 0), tf.int32)], tf.int32)  # [1] for a scalar
-    return tf.reshape(one, tf.concat([tf.shape(one), axes], 0))
+    examples = tf.math.count_nonzero(tf.equal(cores, core), dtype=tf.int32)
+    axes = tf.fill([tf.cast(tf.equal(tf.rank(one), 0), tf.int32)], examples)  # one for a scalar
+    return tf.broadcast_to(one, tf.concat([tf.shape(one), axes], 0))
 
   _, joined = tf.while_loop(
     lambda core, _: core < tf.size(texts),
