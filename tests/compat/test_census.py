@@ -180,6 +180,8 @@ def test_a_resolver_needs_no_tpu():
     made = resolver.TPUClusterResolver("name", zone="z", project="p")
     assert (made.master(), made.get_master(), made.get_job_name()) == ("name", "name", "tpu_worker")
     assert resolver.TPUClusterResolver("").master() == ""
+    named = resolver.TPUClusterResolver("name", coordinator_name="coordinator")
+    assert named.cluster_spec().as_dict() == {"coordinator": ["name"]}
 
 
 def test_a_receiver_names_single_tensors():

@@ -573,3 +573,26 @@ def test_data_files_of_names_and_patterns(tmp_path):
 def test_the_open_name_scope():
   with tf.Graph().as_default(), tf.name_scope("a"), tf.name_scope("b"):
     assert contrib.framework.get_name_scope() == "a/b"
+
+
+def test_files_are_streamed_in_turn(tmp_path):
+  for name in ("a", "b"):
+    (tmp_path / name).write_text(f"{name}0\n{name}1\n")
+  names = tf.data.Dataset.from_tensor_slices([f"{tmp_path}/a", f"{tmp_path}/b"])
+  stream = contrib.tpu.StreamingFilesDataset
+  found = stream(names, "text", num_epochs=2, filename_shuffle_buffer_size=0, sloppy=False)
+  assert list(found.as_numpy_iterator()) == [b"a0", b"b0", b"a1", b"b1"] * 2
+  endless = stream(f"{tmp_path}/*", tf.data.TextLineDataset, num_parallel_reads=1)
+  assert len(set(endless.take(8).as_numpy_iterator())) == 4
+  with pytest.raises(ValueError, match="filetype='csv'"):
+    stream(names, "csv")
+
+
+def test_xla_of_contrib_leaves_a_model_fn_as_it_is(capfd):
+  @contrib.compiler.xla.estimator_model_fn
+  def model_fn(features):
+    return features
+
+  assert model_fn(3) == contrib.compiler.xla.estimator_model_fn()(model_fn)(3) == 3
+  assert capfd.readouterr().err.count("RunConfig(xla=True)") <= 1
+  assert contrib.compiler.xla.compile is tf.xla.experimental.compile

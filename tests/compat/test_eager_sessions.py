@@ -44,3 +44,7 @@ def test_monitored_sessions_need_a_graph(name):
     tf.train.get_or_create_global_step()
     with made() as session:
       assert session.run(tf.get_collection(tf.GraphKeys.GLOBAL_STEP)) == [0]
+
+
+def test_a_reset_of_the_tpu_needs_no_session():
+  assert tf.Session.reset("grpc://name:8470") is None

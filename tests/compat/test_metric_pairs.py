@@ -70,6 +70,25 @@ def test_metrics_of_masked_rows_are_counted(tmp_path, device):
   assert (result["accuracy"], result["none"]) == (1, 0)
 
 
+@pytest.mark.parametrize(("device", "cores"), [("cpu", 1), ("cpu:2", 2)])
+def test_metrics_of_rows_for_several_examples_are_counted(tmp_path, device, cores):
+  def make_ops(labels, classes):
+    groups = tf.reshape(labels * 3 + classes, [-1, 4])
+    return {
+      "mean": tf.metrics.mean(tf.reduce_max(groups, 1), tf.reduce_min(groups, 1)),
+      "count": tf.metrics.true_positives(groups[:, 0] > 0, groups[:, 1] > 0),
+      "first": tf.metrics.mean(tf.reshape(groups, [-1])[:3]),
+    }
+
+  result, labels, classes = evaluated(tmp_path, make_ops, device, batch=16)
+  groups = (labels * 3 + classes).reshape(-1, 4)
+  wanted = np.average(groups.max(1), weights=groups.min(1))
+  assert result["mean"] == pytest.approx(wanted, rel=1e-6)
+  assert result["count"] == ((groups[:, 0] > 0) & (groups[:, 1] > 0)).sum()
+  first = groups.reshape(-1, 16 // cores)[:, :3]
+  assert result["first"] == pytest.approx(first.mean(), rel=1e-6)
+
+
 @pytest.mark.parametrize("device", long.except_for(["cpu:2"], ["cpu", "cpu:2"]))
 @pytest.mark.parametrize("rank", [0, 1, 2])
 def test_metrics_of_unknown_rank_are_counted(tmp_path, device, rank):

@@ -8,6 +8,7 @@ import tensorflow
 
 import trainer.compat.v1 as tf
 from tests.compat import programs
+from trainer import errors
 from trainer.compat.estimator import virtual_cores
 from trainer.compat.v1 import estimator as tf_estimator
 from trainer.compat.v1.contrib import distribute
@@ -74,6 +75,40 @@ def test_each_core_takes_a_batch_of_the_input_fn(tmp_path, monkeypatch, make):
   two, seen_by_two = _trained(tmp_path / "two", "cpu:2", 8, monkeypatch, make)
   np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-6)
   assert seen == seen_by_two == 64
+
+
+@pytest.mark.parametrize(("eval_distribute", "seen"), [(True, 32), (False, 16)])
+def test_each_core_evaluates_a_batch_in_a_step_of_eval_distribute(
+  tmp_path, monkeypatch, eval_distribute, seen
+):
+  monkeypatch.setenv("OCTET_DEVICE", "cpu:2")
+
+  def model_fn(features, labels, mode):
+    spec = programs.model_fn(features, labels, mode)
+    number = tf.metrics.mean(features["number"])
+    return spec._replace(eval_metric_ops={"number": number} if mode == "eval" else None)
+
+  def input_fn():
+    x, y = programs.arrays()
+    numbers = np.arange(programs.EXAMPLES, dtype=np.float32)
+    return tf.data.Dataset.from_tensor_slices(({"x": x, "number": numbers}, y)).batch(8)
+
+  strategy = distribute.TPUStrategy(None, steps_per_run=2)
+  config = tf_estimator.RunConfig(
+    train_distribute=strategy, eval_distribute=strategy if eval_distribute else None
+  )
+  made = tf_estimator.Estimator(model_fn, tmp_path, config)
+  made.train(input_fn, steps=1)
+  assert made.evaluate(input_fn, steps=2)["number"] == pytest.approx((seen - 1) / 2)
+
+
+def test_the_strategy_of_a_tpu_is_for_a_config_alone(monkeypatch):
+  strategy = distribute.TPUStrategy()
+  assert strategy.device == "auto"
+  with pytest.raises(errors.SettingError, match=r"RunConfig\(train_distribute=...\) alone"):
+    strategy.scope()
+  monkeypatch.setenv("OCTET_DEVICE", "cpu:2")
+  assert (strategy.device, strategy.num_replicas_in_sync) == ("cpu:2", 2)
 
 
 def test_a_model_fn_has_a_strategy_only_by_its_config(tmp_path):

@@ -59,6 +59,9 @@ SCALE_LOSS = private_names.member_if_any("keras.src.losses.loss.scale_loss_for_d
 # A context in which this thread deserializes in safe mode, whatever the process's setting.
 safe_mode = private_names.find("keras.src.saving.serialization_lib.SafeModeScope")
 
+# Records a call of a layer or an operation in a Functional model.
+Node = private_names.find("keras.src.ops.node.Node")
+
 Functional = private_names.find("keras.src.models.functional.Functional")
 auto_name = private_names.find("keras.src.utils.naming.auto_name")
 to_snake_case = private_names.find("keras.src.utils.naming.to_snake_case")

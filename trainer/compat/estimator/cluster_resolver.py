@@ -10,11 +10,15 @@ class TPUClusterResolver:
 
   Args:
     tpu: name or address; None or "" for none.
+    coordinator_name: a job of the cluster; None for a cluster without jobs.
     others: without effect: zone and project come from the TPU's own machine.
   """
 
-  def __init__(self, tpu: Any = None, *args: Any, **others: Any):
+  def __init__(
+    self, tpu: Any = None, *args: Any, coordinator_name: str | None = None, **others: Any
+  ):
     del args, others
+    self._jobs = [coordinator_name] if coordinator_name else []
     if isinstance(tpu, list | tuple):
       tpu = tpu[0] if tpu else None
     self.tpu_name = tpu.decode() if isinstance(tpu, bytes) else tpu or ""
@@ -26,7 +30,7 @@ class TPUClusterResolver:
     return self.tpu_name
 
   def cluster_spec(self) -> tf.train.ClusterSpec:
-    return tf.train.ClusterSpec({})
+    return tf.train.ClusterSpec({job: [self.tpu_name] for job in self._jobs})
 
   def get_job_name(self) -> str:
     return "tpu_worker"

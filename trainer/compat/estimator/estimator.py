@@ -223,8 +223,11 @@ class Estimator(reading.Reading):
   ) -> dict[str, Any]:
     """Evaluates; see trainer.Estimator.evaluate. Numbers are numpy's: result["loss"].item()."""
     adapted = self._adapted(trainer.ModeKeys.EVAL, hooks)
-    reader = self._reader("eval", input_fn, steps)
-    steps = None if self._is_without_size("eval") else steps  # the reader cuts to them
+    if self._is_without_size("eval"):  # the reader cuts to the steps
+      each = 1 if self._config.eval_distribute is None else self._connect().replicas
+      reader, steps = self._reader("eval", input_fn, steps and steps * each), None
+    else:
+      reader = self._reader("eval", input_fn)
     values = self.octet.evaluate(reader, steps, adapted, checkpoint_path, name)
     return {key: _as_numpy(value) for key, value in values.items()}
 

@@ -16,6 +16,7 @@ from trainer.compat.graph_mode import (
   habits,
   host_calls,
   host_rows,
+  keras_inputs,
   keras_names,
   layer_updates,
   loss_counts,
@@ -32,7 +33,7 @@ from trainer.tracing import fetched_operations
 
 # Imported for their replacements, which must be in place when the first trace begins. If the
 # model_fn itself imported such a module, its replacements would come too late.
-del keras, layer_updates, loss_counts, small_updates
+del keras, keras_inputs, layer_updates, loss_counts, small_updates
 
 ModeKeys = trainer.ModeKeys
 v1 = tf.compat.v1

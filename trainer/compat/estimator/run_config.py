@@ -30,7 +30,8 @@ _NO_EFFECT = {
   "evaluation_master": "Octet uses this machine's TPU.",
   "device_fn": "the device holds every variable.",
   "protocol": "workers talk as tf.distribute has it.",
-  "eval_distribute": "evaluation uses the device of the training.",
+  "eval_distribute": "evaluation uses the device of the training; each of its steps takes a batch "
+  "of the input_fn for each core.",
   "experimental_max_worker_delay_secs": "workers start together.",
 }
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer import errors
 from trainer.compat.estimator.virtual_cores import DEVICE_VARIABLE
 from trainer.compat.graph_mode import notes
 from trainer.devices import device as device_lib
@@ -120,6 +121,26 @@ class OneDeviceStrategy(MirroredStrategy):
     if self._made is None:
       self._made = tf.distribute.OneDeviceStrategy(self._devices[0])
     return self._made
+
+
+class TPUStrategy(MirroredStrategy):
+  """The TPU; without one, as MirroredStrategy. OCTET_DEVICE has priority."""
+
+  def __init__(
+    self, tpu_cluster_resolver: Any = None, steps_per_run: Any = None, device_assignment: Any = None
+  ):
+    del tpu_cluster_resolver, steps_per_run, device_assignment
+    super().__init__()
+
+  @property
+  def device(self) -> str:
+    return os.environ.get(DEVICE_VARIABLE) or "auto"
+
+  def _tensorflow(self) -> tf.distribute.Strategy:
+    raise errors.SettingError(
+      "contrib.distribute.TPUStrategy: Octet drives the TPU, so the strategy works in "
+      "RunConfig(train_distribute=...) alone, without its scope and run."
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -44,6 +44,10 @@ class _OfGraph:
 class Session(_OfGraph, v1.Session):
   """`tf.Session` of TensorFlow 1."""
 
+  @staticmethod
+  def reset(target: str, containers: Any = None, config: Any = None) -> None:
+    """Does nothing: programs reset a TPU's machine before they used it."""
+
 
 class InteractiveSession(_OfGraph, v1.InteractiveSession):
   """`tf.InteractiveSession` of TensorFlow 1."""

@@ -74,20 +74,26 @@ def by_example(tensor: tf.Tensor, batch: Any) -> tuple[tf.Tensor, Callable]:
 
   - A scalar, such as a batch's mean, becomes the value of each example. So does a single row:
     programs wrote one because a TPU could not send a scalar.
-  - Several rows for each example, such as those of its words, become one row.
-  - Rows whose number the trace does not know, such as the rows of a mask, become a string. So does
-    a tensor of unknown rank, such as a result of tf.py_func. If it is a scalar, the host gives each
-    example its value.
+  - Several rows for each example, such as those of its words, become one row. A row for several
+    examples, such as those of a user, becomes the row of each of them.
+  - Rows in another number, or in a number that the trace does not know, such as the rows of a
+    mask, become a string. So does a tensor of unknown rank, such as a result of tf.py_func. If it
+    is a scalar, the host gives each example its value.
   """
+  if tensor.shape.rank is None:
+    return _as_one_string(tensor, batch)
   if tensor.shape.rank == 0:
     return tf.fill([batch], tensor), lambda gathered: gathered
-  rows = tensor.shape.as_list()[0] if tensor.shape.rank is not None else None
+  rows = tensor.shape.as_list()[0]
   if rows == 1:
     return tf.repeat(tensor, batch, 0), lambda gathered: gathered
-  if tensor.shape.rank is None or (rows is None and isinstance(batch, int)):
-    return _as_one_string(tensor, batch)
-  if not isinstance(batch, int) or rows is None or rows == batch or rows % batch:
+  if not isinstance(batch, int) or rows == batch:
     return tensor, lambda gathered: gathered
+  if rows and batch % rows == 0:
+    times = batch // rows
+    return tf.repeat(tensor, times, 0), lambda gathered: gathered[::times]
+  if rows is None or rows % batch:
+    return _as_one_string(tensor, batch)
   shape = tensor.shape[1:].as_list()
   return (
     tf.reshape(tensor, [batch, rows // batch, *shape]),

@@ -45,10 +45,6 @@ TABLE = (
     "contrib.bigtable": ("it read from a database of Google's cloud.", "files of TFRecord"),
     "contrib.cloud": ("it read from services of Google's cloud.", "files of TFRecord"),
     "contrib.checkpoint": ("it moved.", "tf.train.Checkpoint"),
-    "contrib.compiler": (
-      "it marked operations of a graph.",
-      "tf.function(jit_compile=True) around the function that makes them",
-    ),
     "contrib.cudnn_rnn": (
       "its kernels store weights in one opaque buffer.",
       "contrib.rnn cells, or keras.layers.LSTM and GRU, which use cuDNN on a GPU",

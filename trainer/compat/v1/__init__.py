@@ -94,6 +94,11 @@ MODULES = {
     "tensorflow.distribute.cluster_resolver",
     homes={".estimator.cluster_resolver": "TPUClusterResolver"},
   ),
+  "contrib.compiler": Names(),
+  "contrib.compiler.jit": Names(
+    homes={f"{_TF1}.xla.experimental": "experimental_jit_scope=jit_scope"}
+  ),
+  "contrib.compiler.xla": Names(".contrib.compiler", f"{_TF1}.xla.experimental"),
   "contrib.crf": Names(".contrib.crf"),
   "contrib.data": Names(
     ".contrib.data",
@@ -105,7 +110,7 @@ MODULES = {
     "tensorflow.distribute",
     homes={
       ".estimator.strategies": """AllReduceCrossDeviceOps CollectiveAllReduceStrategy
-        DistributeConfig MirroredStrategy OneDeviceStrategy
+        DistributeConfig MirroredStrategy OneDeviceStrategy TPUStrategy
         has_distribution_strategy=has_strategy"""
     },
   ),
@@ -251,7 +256,11 @@ MODULES = {
     ".estimator.tpu_functions",
     f"{_TF1}.tpu",
     homes=_OF_TPU
-    | {"trainer": "CrossShardOptimizer", ".estimator.hooks": "AsyncCheckpointSaverHook"},
+    | {
+      "trainer": "CrossShardOptimizer",
+      ".contrib.streaming_files": "StreamingFilesDataset=streaming_files_dataset",
+      ".estimator.hooks": "AsyncCheckpointSaverHook",
+    },
   ),
   "contrib.tpu.tpu_function": Names(".estimator.tpu_context"),
   "contrib.training": Names(".contrib.training", ".contrib.train_ops", f"{_TF1}.train"),
