@@ -11,6 +11,8 @@ alphabetical order. Give only files of the training set: the training must not k
 words.
 """
 
+import os
+
 from absl import flags
 
 from trainer import errors
@@ -40,6 +42,11 @@ def main(argv: list[str]) -> None:
   del argv
   if not _INPUT.value:
     raise errors.SettingError("No --input. Try: --input=train.tsv --output=vocabulary.txt")
+  if os.path.abspath(str(_OUTPUT.value)) in map(os.path.abspath, _INPUT.value):
+    raise errors.SettingError(
+      f"--output={_OUTPUT.value} is a file of --input, and the vocabulary would replace it: give "
+      "another name."
+    )
   # Imports TensorFlow, which takes seconds: check the flags first.
   from . import vocabulary
 

@@ -48,3 +48,9 @@ def test_too_rare_words_write_no_file(write, tmp_path):
 def test_a_missing_flag_is_told_with_an_example():
   with mains.loaded(NAME) as main, pytest.raises(errors.SettingError, match="No --input. Try"):
     main.main(["make_vocabulary"])
+
+
+def test_a_text_is_not_replaced_by_its_words(write, tmp_path):
+  with pytest.raises(errors.SettingError, match=r"b\.jsonl is a file of --input"):
+    write(f"--output={tmp_path / 'b.jsonl'}")
+  assert (tmp_path / "b.jsonl").read_text(encoding="utf-8").startswith("{")

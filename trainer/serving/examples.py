@@ -50,24 +50,33 @@ class Example:
   error: str | None = None
 
 
-def read(inputs: Sequence[str], loaded: LoadedModel) -> tuple[Iterable[Example], int | None]:
+def read(
+  inputs: Sequence[str], loaded: LoadedModel, output: str = "-"
+) -> tuple[Iterable[Example], int | None]:
   """Reads the examples of files.
 
   Args:
     inputs: paths, globs and folders, in the order of the examples; or "-" for standard input, where
       a line is a JSON object or the path of an image.
     loaded: the model for the prediction.
+    output: the file of the predictions; "-" for standard output.
 
   Returns:
     (examples, their number). The number is None if only reading the files tells it.
 
   Raises:
     InputError: there are no such files.
-    SettingError: there are images, and the model takes something else.
+    SettingError: there are images, and the model takes something else; or output is one of the
+      files.
   """
   if list(inputs) == ["-"]:
     return _from_lines(sys.stdin, "standard input", "", loaded), None
   paths = [path for pattern in inputs for path in _listed(pattern)]
+  if os.path.abspath(output) in map(os.path.abspath, paths):
+    raise errors.SettingError(
+      f"--output={output} is a file of --input, and the predictions would replace it: give another "
+      "name."
+    )
   images = [path for path in paths if path.lower().endswith(IMAGES)]
   feature = image_feature(loaded) if images else None
   # An image is one example; any other file has a number of examples that only its content tells.

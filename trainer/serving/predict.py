@@ -53,7 +53,7 @@ def predict(
     )
   model = predictor.Predictor(export, engine, batch_sizes=(batch_size,), precision=precision).loaded
   results.check_path(output, model)  # Before the predictions, which may take hours.
-  examples, total = examples_lib.read(inputs, model)
+  examples, total = examples_lib.read(inputs, model, output)
 
   start, done, failed = clock(), 0, 0
   with results.writer(output, model) as add, _progress(total) as move:

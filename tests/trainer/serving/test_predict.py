@@ -197,6 +197,15 @@ def test_mistakes_write_nothing(inputs, output, message, saved_model, tmp_path):
   assert not list(tmp_path.iterdir())
 
 
+def test_an_input_is_not_replaced_by_its_predictions(line_model, tmp_path, monkeypatch):
+  path = tmp_path / "a.csv"
+  path.write_text("x\n1\n")
+  monkeypatch.chdir(tmp_path)
+  with pytest.raises(errors.SettingError, match="--output=./a.csv is a file of --input"):
+    run(line_model[0], str(tmp_path / "*.csv"), "./a.csv")
+  assert path.read_text() == "x\n1\n"
+
+
 def test_images_for_a_model_that_takes_none(line_model, photos, tmp_path):
   with pytest.raises(errors.SettingError, match="the model takes x; it decodes nothing"):
     run(line_model[0], photos[0], tmp_path / "found.jsonl")
