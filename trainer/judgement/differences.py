@@ -14,6 +14,7 @@ Each side is one run, or several runs that differ in their seeds alone.
 """
 
 import dataclasses
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -136,10 +137,11 @@ def _load(run, evaluation):
   if step not in steps:
     known = f": the run has reports of the steps {', '.join(map(str, steps))}" if steps else ""
     named = f" {evaluation!r}" if evaluation else ""
+    folder = shlex.quote(run.model_dir)
     raise errors.SettingError(
       f"{run} has no report of the evaluation{named}{known}. A run with run.evaluation_report = "
       "@EvaluationReport() writes them. For an existing run:\n"
-      f"  python -m trainer.main --gin_file={run.model_dir}/config.gin --model_dir={run.model_dir} "
+      f"  python -m trainer.main --gin_file={folder}/config.gin --model_dir={folder} "
       "--mode=evaluate --gin_bindings='run.evaluation_report = @EvaluationReport()'"
     )
   report = evaluation_reports.read(

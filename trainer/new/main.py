@@ -82,9 +82,9 @@ def create(folder: pathlib.Path, kind: str = "table") -> list[pathlib.Path]:
     SettingError: no package can have the name, or it hides another package; or the folder exists.
     OutputError: it cannot write the project.
   """
-  check_name(folder.name)
   if folder.exists():
     raise errors.SettingError(f"{folder} is there already: give another name, or remove it.")
+  check_name(folder.name)
   contents = {path: text.encode() for path, text in _rendered(folder.name, kind).items()}
   data = samples.files(kind)
   aside = folder.with_name(f"{folder.name}.writing-{os.getpid()}")

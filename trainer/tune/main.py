@@ -9,6 +9,7 @@ with new weights, and it writes only the report.
 
 import functools
 import json
+import shlex
 from typing import Any
 
 from absl import flags
@@ -67,8 +68,8 @@ def main(argv: list[str]) -> None:
   if "batch_size" in _FIND.value and _DEVICE.value == "tpu":
     raise errors.SettingError(
       "--find=batch_size with --device=tpu: without a TPU, the TPU compiler finds the largest "
-      f"batch: python -m trainer.preflight --gin_file={gin_flags.GIN_FILE.value[-1]} --steps=train "
-      "--search=always --topology=v5e-8"
+      f"batch: python -m trainer.preflight --gin_file={shlex.quote(gin_flags.GIN_FILE.value[-1])} "
+      "--steps=train --search=always --topology=v5e-8"
     )
   gin_flags.load()
   from trainer.tune import find, learning_rates, report

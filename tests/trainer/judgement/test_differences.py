@@ -92,7 +92,7 @@ def test_numbers_are_compared_by_their_errors(tmp_path):
 
 def test_other_examples_and_missing_reports_are_told(tmp_path):
   one = Run(observed.write(tmp_path / "a", observed.classes(20), step=10))
-  other = Run(observed.write(tmp_path / "b", observed.classes(21)))
+  other = Run(observed.write(tmp_path / "b c", observed.classes(21)))
   number = Run(observed.write(tmp_path / "c", observed.numbers(20), kind="numbers"))
   with pytest.raises(errors.SettingError, match="20 examples, .* 21"):
     differences.compare([one], [other])
@@ -100,5 +100,6 @@ def test_other_examples_and_missing_reports_are_told(tmp_path):
     differences.compare([one], [number])
   with pytest.raises(errors.SettingError, match="@20 has no report .* of the steps 10"):
     differences.compare([one], [Run(one.model_dir, 20)])
-  with pytest.raises(errors.SettingError, match=r"of the evaluation 'test'\.[^:]*:\n  python -m"):
-    differences.compare([one], [one], "test")
+  command = r"\n  python -m trainer\.main --gin_file='.*/b c'/config\.gin --model_dir='.*/b c' "
+  with pytest.raises(errors.SettingError, match=rf"of the evaluation 'test'\.[^:]*:{command}"):
+    differences.compare([other], [one], "test")

@@ -55,7 +55,8 @@ def test_a_name_that_no_package_can_have(name, tmp_path):
     main.create(tmp_path / name)
 
 
-def test_a_folder_that_is_there_stays_as_it_is(tmp_path):
+def test_a_folder_that_is_there_stays_as_it_is(tmp_path, monkeypatch):
+  monkeypatch.syspath_prepend(tmp_path)  # as a command's folder
   (tmp_path / "mine").mkdir()
   with pytest.raises(errors.SettingError, match="mine is there already"):
     main.create(tmp_path / "mine")

@@ -28,7 +28,10 @@ def run(*arguments):
   [
     ([], "No --gin_file"),
     ([DIGITS, "--find=loss"], "--find=loss: expected learning_rate, batch_size or both"),
-    ([DIGITS, "--find=batch_size", "--device=tpu"], "trainer.preflight"),
+    (
+      ["--gin_file=a b.gin", "--find=batch_size", "--device=tpu"],
+      "python -m trainer.preflight --gin_file='a b.gin' --steps=train",
+    ),
   ],
 )
 def test_wrong_flags_are_said_before_tensorflow_is_imported(arguments, message):
