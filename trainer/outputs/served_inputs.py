@@ -4,7 +4,8 @@
     inputs = of_receiver(serving_input_receiver_fn)  # what its placeholders take
 
 A feature has its name in the model_fn: "image" for features["image"], "pair_0" for
-features["pair"][0], "features" for a single tensor.
+features["pair"][0], "features" for a single tensor. TensorFlow's signatures have ASCII letters,
+digits and underscores alone: "mean radius" is mean_radius there.
 """
 
 import dataclasses
@@ -83,7 +84,10 @@ def of_dataset(
   return ServedInputs(
     spec,
     spec,
-    decoders=decodable.decoders_of(dataset) if decoders is None else dict(decoders),
+    decoders={
+      _plain(name): decode
+      for name, decode in (decodable.decoders_of(dataset) if decoders is None else decoders).items()
+    },
     raw=decodable.raw_of(dataset) if decoders is None else None,
     sample=lambda count: _read(dataset, kind, count),
   )
@@ -97,17 +101,26 @@ def free_batch(feature_spec: Any) -> Any:
 
   Returns:
     The same nest of new specs.
+
+  Raises:
+    SettingError: two features would have the same served name.
   """
   specs = [
     tf.TensorSpec([None, *leaf.shape.as_list()[1:]], leaf.dtype, _served_name(path))
     for path, leaf in elements.named_leaves((feature_spec,))
   ]
+  names = [input_name(each.name) for each in specs]
+  if twice := next((name for name in names if names.count(name) > 1), None):
+    raise errors.SettingError(
+      f"Two features have the name {twice!r} in an export, whose names have ASCII letters, digits "
+      "and underscores alone: rename one in the input_fn and the model_fn."
+    )
   return tf.nest.pack_sequence_as(feature_spec, specs)
 
 
 def input_name(name: str) -> str:
   """Returns a signature's name of an input: only letters, digits and underscores."""
-  return re.sub(r"\W", "_", name)
+  return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
 def _served_name(path):
@@ -118,7 +131,12 @@ def _served_name(path):
   name = ""
   for key, index in re.findall(r'\["([^"]*)"\]|\[(\d+)\]', path):
     name += f"_{index}" if index else f"/{key}"
-  return name.strip("/_") or path
+  return _plain(name) or _plain(path)
+
+
+def _plain(name):
+  """Returns a name that TensorFlow accepts for a placeholder."""
+  return re.sub(r"[^\w/]", "_", name, flags=re.ASCII).strip("/_")
 
 
 def _read(dataset, kind, count):
@@ -164,7 +182,7 @@ def of_receiver(serving_input_receiver_fn: Callable) -> ServedInputs:
   pruned = graph_function.prune(tf.nest.flatten(received), tf.nest.flatten(features))
   # Signatures take tensors by the names that the function gives them.
   spec = (
-    {name: tf.TensorSpec(t.shape, t.dtype, name) for name, t in received.items()}
+    {name: tf.TensorSpec(t.shape, t.dtype, _plain(name)) for name, t in received.items()}
     if isinstance(received, dict)
     else tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype, t.op.name), received)
   )

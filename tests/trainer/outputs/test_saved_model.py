@@ -338,14 +338,14 @@ def test_tables_are_served(made, tmp_path):
     keys = tf.compat.v1.placeholder(tf.string, [None], "key")
     initializer = tf.lookup.KeyValueTensorInitializer(["below", "above"], [-1.0, 1.0])
     x = tf.lookup.StaticHashTable(initializer, 0.0).lookup(keys)
-    return {"x": x[:, None]}, {"key": keys}
+    return {"x": x[:, None]}, {"the key ü": keys}
 
   estimator = programs.estimator(tmp_path / "model", model_fn)
   estimator.train(programs.train_input, max_steps=1)
   served = signature(estimator.export_saved_model(tmp_path / "raw"))
   assert served(x=tf.constant([[-1.0], [1.0]]))["y"].numpy().tolist() == [2.0, 5.0]
   served = signature(estimator.export_saved_model(tmp_path / "received", receive))
-  assert served(key=tf.constant(["above", "below"]))["y"].numpy().tolist() == [5.0, 2.0]
+  assert served(the_key=tf.constant(["above", "below"]))["y"].numpy().tolist() == [5.0, 2.0]
 
 
 def test_a_folder_whose_name_looks_like_a_pattern(trained, tmp_path):

@@ -22,6 +22,17 @@ def test_features_have_names_by_their_places_and_a_free_batch():
   assert served_inputs.input_name("mean age (years)") == "mean_age__years_"
 
 
+def test_features_have_names_that_tensorflow_accepts():
+  spec = tf.TensorSpec([4])
+  free = served_inputs.free_batch({"größe x": spec, "日本": spec, "_a": [spec]})
+  assert [leaf.name for leaf in tf.nest.flatten(free)] == ["a_0", "gr__e_x", "features"]
+  with pytest.raises(errors.SettingError, match="Two features have the name 'gr__e' in an export"):
+    served_inputs.free_batch({"größe": spec, "grüße": spec})
+  dataset = tf.data.Dataset.from_tensors(({"größe": tf.zeros([1])},))
+  inputs = served_inputs.of_dataset("eval", dataset, {"größe": len})
+  assert list(inputs.by_name) == list(inputs.sample(1)[0]) == list(inputs.decoders) == ["gr__e"]
+
+
 def test_a_sample_has_the_first_examples_with_their_labels():
   dataset = tf.data.Dataset.from_tensor_slices(({"x": np.arange(5.0)}, np.arange(5))).batch(2)
   features, labels = served_inputs.of_dataset("eval", dataset).sample(3)
