@@ -277,8 +277,11 @@ def resolve(path: str) -> str:
     return path
   newest = CheckpointDirectory(path).latest_valid() if storage.isdir(path) else None
   if newest is None:
+    # A shell completes a path to the name of one of its files.
+    stem, ending = os.path.splitext(path)
+    is_file = ending and storage.exists(f"{stem}.index")
+    example = stem if is_file else f"{os.path.join(path, file_names.PREFIX)}-1000"
     raise errors.CheckpointNotFoundError(
-      f"There is no checkpoint at {path}: expected a path such "
-      f"as {os.path.join(path, file_names.PREFIX)}-1000, or a folder."
+      f"There is no checkpoint at {path}: expected a path such as {example}, or a folder."
     )
   return newest

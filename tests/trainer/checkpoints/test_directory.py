@@ -466,6 +466,9 @@ def test_resolve_takes_a_checkpoint_or_a_folder(directory, tmp_path):
     ) as raised:
       checkpoint.resolve(missing)
     assert isinstance(raised.value, FileNotFoundError)
+  for ending in (".index", ".data-00000-of-00001"):
+    with pytest.raises(errors.CheckpointNotFoundError, match="such as .*/model.ckpt-5, or"):
+      checkpoint.resolve(directory.path(5) + ending)
 
 
 # -------------------------------------------------------- those of a training
