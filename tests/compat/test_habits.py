@@ -39,10 +39,16 @@ def in_a_model_fn(tmp_path, look):
 def test_equality_is_identity_in_the_graph_of_a_model_fn(tmp_path):
   seen = {}
 
+  def body(count):
+    inner = tf.identity(count)
+    seen["looped"] = [inner == count, {inner: 1}[inner]]
+    return count + 1
+
   def look(x):
     other = tf.identity(x)
     with tf.variable_scope("looked_at"):
       variable = tf.get_variable("v", [2])
+    tf.while_loop(lambda count: count < 3, body, [tf.constant(0)])
     seen.update(
       tensors=[x == other, x == x, x in [other], {x: 1}[x]],
       variables=[variable in tf.trainable_variables(), variable != variable],
@@ -51,6 +57,7 @@ def test_equality_is_identity_in_the_graph_of_a_model_fn(tmp_path):
 
   in_a_model_fn(tmp_path, look)
   assert seen["tensors"] == [False, True, False, 1]
+  assert seen["looped"] == [False, 1]
   assert seen["variables"] == [True, False]
   a = tensorflow.constant([1, 2])
   assert (a == a).numpy().tolist() == [True, True]

@@ -3,6 +3,7 @@
 import io
 import json
 import operator
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -14,7 +15,7 @@ from absl.testing import flagsaver
 from tests import warm
 from trainer.cli import command as cli_command
 from trainer.compat import __main__ as command
-from trainer.compat.scan import apis, imports, report, source, trial, verdicts
+from trainer.compat.scan import apis, imports, refused, report, source, trial, verdicts
 
 
 def changed(text, api="v1"):
@@ -898,3 +899,32 @@ def test_modules_that_the_command_cannot_follow_are_told(tmp_path, run_command, 
   assert [line.split(" hands ")[1].split(" on,")[0] for line in told] == lines
   assert all(f"{path}:" in line for line in told)
   assert done.returncode == (1 if lines else 0)
+
+
+@pytest.mark.parametrize(
+  ("requires", "text", "is_told"),
+  [
+    ("tensorflow", "from tensorflow.compat.v1 import estimator as tf_estimator", True),
+    ("tensorflow-hub", "class Gan(tf.estimator.Estimator): pass", True),
+    ("tensorflow", "import tensorflow as tf\ndef f(): return tf.estimator.Estimator", False),
+    ("numpy", "import tensorflow.contrib.slim", False),
+  ],
+)
+def test_an_installed_package_that_needs_removed_names_is_told(
+  tmp_path, monkeypatch, requires, text, is_told
+):
+  site, program = tmp_path / "site", tmp_path / "program"
+  package, information = site / "older_package", site / "older_package-1.0.dist-info"
+  for folder in (package, information, program):
+    folder.mkdir(parents=True)
+  (package / "__init__.py").write_text(text)
+  (information / "METADATA").write_text(
+    f"Metadata-Version: 2.1\nName: older-package\nVersion: 1.0\nRequires-Dist: {requires}\n"
+  )
+  monkeypatch.syspath_prepend(str(site))
+  path = write(program, "import older_package.layers\n")
+  said = refused.found(apis.programs([source.read(path)]))["older"]
+  assert len(said) == is_told
+  assert all(f"{path}:1: older_package needs tf.estimator or tf.contrib" in one for one in said)
+  own = [source.read(one) for one in (pathlib.Path(path), package / "__init__.py")]
+  assert refused.found(apis.programs(own))["older"] == []  # the command changes the copy

@@ -5,8 +5,8 @@ whether each program means names of TensorFlow 1 or 2 by a plain `tensorflow`. F
 its source: TensorFlow, trainer.compat, or nothing. --run imports each module in its own process.
 The exit status is 1 if a name cannot work, if the names that a program means are unclear, if a file
 is no Python 3, if a package is not installed, if the command cannot see which names of a module a
-program uses, if a program does what Octet refuses (a line `fed`, `session`, `keras2` or `own`), or
-if an import of --run fails.
+program uses, if a program does what Octet refuses (a line `fed`, `session`, `keras2`, `own` or
+`older`), or if an import of --run fails.
 """
 
 import itertools

@@ -2,7 +2,7 @@
 
 - `==` between tensors or variables of the model_fn's graph, and `in` a list of them, compare
   identity; tensors and variables can be keys of a dict. TensorFlow 2.15 did the same in the graph
-  of an Estimator.
+  of an Estimator. The bodies of loops and the branches of tf.cond are parts of this graph.
 - A dimension of a shape has `.value`, in an input_fn too. A known dimension is an int with that
   attribute. An unknown one is None, or a `tf.Dimension` once the program called disable_v2_behavior
   or disable_v2_tensorshape.
@@ -104,10 +104,14 @@ def _compare_by_identity(cls: type, is_meant: Callable[[Any], bool]) -> None:
 
 def _is_of_the_graph(tensor: tf.Tensor) -> bool:
   # Eager tensors have no graph. In a hook or an input_fn they keep TensorFlow 2's `==`.
-  graph = _graph.get()
-  if graph is None or not hasattr(tensor, "graph"):
+  meant = _graph.get()
+  if meant is None or not hasattr(tensor, "graph"):
     return False
-  return tensor.graph is graph or graph is _ANY
+  graph = tensor.graph
+  # A loop's body and the branches of tf.cond are graphs inside of the model_fn's.
+  while meant is not _ANY and graph is not None and graph is not meant:
+    graph = getattr(graph, "outer_graph", None)
+  return graph is not None
 
 
 _compare_by_identity(tf.Tensor, _is_of_the_graph)

@@ -1,8 +1,12 @@
 """Finds what Octet refuses in a program although each name of it exists."""
 
 import ast
+import pathlib
+import re
 from collections.abc import Iterator
+from importlib import metadata, util
 
+from trainer.compat.scan import source as source_lib
 from trainer.compat.scan import values
 from trainer.compat.scan.apis import Program
 from trainer.compat.scan.source import Source
@@ -17,18 +21,25 @@ _OF_KERAS_2 = {"_create_slots", "_resource_apply_dense", "_resource_apply_sparse
 
 _ESTIMATOR = "tensorflow_estimator"
 
+# Lines at the top of a module that fail on today's TensorFlow.
+_REMOVED = re.compile(
+  r"^(?:from|import|class)\b.*\b(?:tensorflow_estimator|(?:tensorflow|tf)\b.*\b(?:contrib|estimator))\b",
+  re.MULTILINE,
+)
+
 
 def found(programs: list[Program]) -> dict[str, list[str]]:
   """Returns kind → lines of the report.
 
   The kinds: "fed" for iterators of an input_fn that a hook initializes with a feed_dict, "sessions"
   for sessions in files that open no graph and have no tf.test.TestCase, "optimizers" for classes
-  with methods of Keras 2's optimizers, "own" for a program's package tensorflow_estimator.
+  with methods of Keras 2's optimizers, "own" for a program's package tensorflow_estimator, "older"
+  for installed packages that import tf.estimator or tf.contrib.
   """
   sources = [source for program in programs for source in program.sources]
   kinds = {"fed": _fed, "sessions": _sessions, "optimizers": _optimizers}
   lines = {kind: [line for one in sources for line in of(one)] for kind, of in kinds.items()}
-  return lines | {"own": [*_own(sources)]}
+  return lines | {"own": [*_own(sources)], "older": [*_older(sources)]}
 
 
 def _fed(source: Source) -> Iterator[str]:
@@ -93,6 +104,37 @@ def _own(sources: list[Source]) -> Iterator[str]:
       f"own     {folder} is the program's own package. The changed imports leave it out: Octet's "
       "Estimator replaces every tensorflow_estimator. Rename the package if its changes matter."
     )
+
+
+def _older(sources: list[Source]) -> Iterator[str]:
+  known = {source.path.resolve() for source in sources}
+  places: dict[str, str] = {}
+  for source in sources:
+    for one in source.taken:
+      root = one.module.split(".")[0]
+      is_tensorflows = root in source_lib.KEPT or source_lib.target_of(root)[0] is not None
+      if not (one.dots or one.is_guarded or is_tensorflows):
+        places.setdefault(root, f"{source.path}:{one.line}")
+  for root, place in places.items():
+    if (file := _file_of_removed_names(root)) and file.resolve() not in known:
+      yield (
+        f"older   {place}: {root} needs tf.estimator or tf.contrib itself ({file}). Copy its "
+        "folder beside the program, and run this command on both."
+      )
+
+
+def _file_of_removed_names(package: str) -> pathlib.Path | None:
+  """Returns a file of an installed package that needs names that TensorFlow removed."""
+  try:  # without metadata, such as a package that is no distribution, nothing is known
+    requires = metadata.requires(package) or []
+  except metadata.PackageNotFoundError:
+    return None
+  if not any(one.startswith("tensorflow") for one in requires):
+    return None
+  spec = util.find_spec(package)
+  folders = (spec.submodule_search_locations if spec else None) or []
+  files = (path for folder in folders for path in sorted(pathlib.Path(folder).rglob("*.py")))
+  return next((one for one in files if _REMOVED.search(one.read_text(errors="replace"))), None)
 
 
 def _attributes(source: Source) -> set[str]:
