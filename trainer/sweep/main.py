@@ -190,6 +190,12 @@ def _told_of_failures(trials, count, url):
 
 def _check(starter, asked):
   """Raises SettingError if a possible value of a trial does not load."""
+  for key in asked.overridden(gin_flags.GIN_BINDINGS.value):
+    logging.warning(
+      "--gin_bindings sets %s without effect: %s sets it, too. Change it there.",
+      key,
+      _SWEEP_FILE.value,
+    )
   samples = asked.space.samples()
   rows = [
     [

@@ -75,6 +75,11 @@ class Settings:
     """Chooses the parameters of an optuna.Trial; returns its own gin bindings."""
     return [gin_text.binding(key, text) for key, text in self.space.suggest(trial).items()]
 
+  def overridden(self, bindings: Sequence[str]) -> list[str]:
+    """Returns the keys of gin bindings that the sweep file sets, too; its values win."""
+    own = {key.partition("=")[0].strip() for key in (*self.bindings, *self.space.keys)}
+    return [key for one in bindings if (key := one.partition("=")[0].strip()) in own]
+
   def definition(self) -> dict[str, Any]:
     """Returns the settings that must not change in a resumed sweep, in JSON's types."""
     # A sweep that an earlier version began lacks the keys of newer settings.

@@ -87,8 +87,10 @@ def test_a_dry_run_says_what_would_be_run(tmp_path):
     "--trials=3",
     "--gin_bindings=WIDTH = (3,)",
     "--gin_bindings=digits_mlp.model_fn.dropout = %WIDTH",
+    "--gin_bindings=run.train_steps=7",
   )
   assert done.returncode == 0, done.stderr
+  assert "--gin_bindings sets run.train_steps without effect: " in done.stderr
   assert done.stdout.count("python -m trainer.main --gin_file=gin_configs/digits.gin") == 3
   assert "trial 2\n  keras.optimizers.Adam.learning_rate = 0.0" in done.stdout
   assert not (tmp_path / "out").exists()

@@ -32,6 +32,7 @@ sweep.bindings = {'run.model_fn': @digits_mlp.model_fn, 'NAME': "it's"}
   }
   assert found.bindings == ("run.model_fn = @digits_mlp.model_fn", 'NAME = "it\'s"')
   assert (found.sampler, found.pruner) == ("tpe", "none")
+  assert found.overridden(["NAME='x'", "a.c = (1,)", "a.x = 1"]) == ["NAME", "a.c"]
   assert gin_internals.each_binding() == []
 
 
