@@ -347,5 +347,6 @@ def _storage(url, read=False):
     raise errors.SettingError(
       f"--storage={without_password(url)}: cannot use it: "
       f"{reason[0] if reason else type(error).__name__}. Expected an address such as "
-      "sqlite:///path/sweep.db or postgresql://user:password@host/database."
+      "sqlite:///path/sweep.db or postgresql://user:password@host/database; or without --storage, "
+      "a --sweep_dir that Octet can write."
     ) from error

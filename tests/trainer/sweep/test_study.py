@@ -139,7 +139,7 @@ def test_a_folder_may_have_the_signs_of_an_address(tmp_path, settings):
   ("url", "message"),
   [
     ("postgresql://me:secret@localhost:1/none", "cannot use it: .*onnect"),
-    ("sqlite:////proc/none/sweep.db", "cannot use it"),
+    ("sqlite:////proc/none/sweep.db", "cannot use it.* or without --storage, a --sweep_dir that"),
     ("nonsense", "cannot use it.*Expected an address such as"),
     ("oracle://me:secret@localhost/none", "needs a missing Python package"),
   ],
