@@ -95,7 +95,7 @@ def load_vocabulary(path: str) -> tuple[str, ...]:
   """
   try:
     with tf.io.gfile.GFile(path) as file:
-      words = [line.rstrip("\r\n") for line in file]
+      words = [line.removeprefix("\ufeff").rstrip("\r\n") for line in file]
   except (tf.errors.OpError, UnicodeDecodeError) as error:
     raise errors.InputError(
       f"Cannot read the vocabulary {path} (text_lines.input_fn.vocabulary_file): "

@@ -135,6 +135,12 @@ def test_vocabulary_size_covers_every_id(vocabulary):
   assert text_lines.vocabulary_size(vocabulary) == 8
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path):
+  path = tmp_path / "v.txt"
+  path.write_text("\ufeffthe\r\nfilm\r\n", encoding="utf-8")
+  assert text_lines.load_vocabulary(str(path)) == ("the", "film")
+
+
 @pytest.mark.parametrize(
   ("name", "content", "message"),
   [

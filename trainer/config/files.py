@@ -225,19 +225,19 @@ def _find(path, included_from):
 def _text(found, name):
   try:
     if not _is_remote(found):
-      return pathlib.Path(found).read_text(encoding="utf-8")
+      return pathlib.Path(found).read_text(encoding="utf-8-sig")  # Windows' editors add a mark
     import tensorflow as tf
 
     from trainer.io import storage
 
     try:
-      return storage.read(found)
+      return storage.read(found).removeprefix("\ufeff")
     except tf.errors.OpError as error:
       raise errors.SettingError(
         f"Cannot read the gin file {name}: {error.message} (--gin_file)"
       ) from error
   except UnicodeDecodeError:
-    raise errors.SettingError(f"{name} is not a text file (--gin_file).") from None
+    raise errors.SettingError(f"{name} is not a text file in UTF-8 (--gin_file).") from None
   except OSError as error:
     raise errors.SettingError(
       f"Cannot read the gin file {name}: {error.strerror} (--gin_file)"

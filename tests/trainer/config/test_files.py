@@ -38,7 +38,7 @@ def bindings(file):
 
 
 def test_statements_are_read_in_order_with_includes_in_place(folder):
-  (folder / "base.gin").write_text("net.fn.x = 1\n")
+  (folder / "base.gin").write_text("net.fn.x = 1\n", encoding="utf-8-sig")
   (folder / "top.gin").write_text("import a\ninclude 'base.gin'\nnet.fn.x = 2\n")
   statement, base, binding = files.read("top.gin").statements
   assert statement.module == "a"
@@ -107,7 +107,7 @@ def test_addresses_are_read_by_tensorflow(monkeypatch):
   def remote(path, mode):
     if (path, mode) != ("gs://bucket/a.gin", "rb"):
       raise tf.errors.NotFoundError(None, None, "The specified object does not exist.")
-    return io.BytesIO(b"X = 1\n")
+    return io.BytesIO(b"\xef\xbb\xbfX = 1\n")
 
   monkeypatch.setattr(tf.io.gfile, "GFile", remote)
   assert bindings(files.read("gs://bucket/a.gin")) == {("", "X", ""): 1}
