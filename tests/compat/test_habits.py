@@ -1,5 +1,7 @@
 """What a program takes for granted in its model_fn, and what stays as it is elsewhere."""
 
+from importlib import util
+
 import numpy as np
 import pytest
 import tensorflow
@@ -10,7 +12,7 @@ import trainer.compat.v2 as tf_v2
 from tests.compat import programs
 from trainer import errors
 from trainer.compat.estimator import input_fns
-from trainer.compat.graph_mode import habits
+from trainer.compat.graph_mode import behavior, habits
 from trainer.compat.names import absent
 from trainer.compat.v1 import contrib
 
@@ -105,6 +107,18 @@ def test_a_program_without_eager_execution_sees_none():
   tf.enable_eager_execution()
   with tensorflow.Graph().as_default():
     assert not tf.executing_eagerly()
+
+
+@pytest.mark.usefixtures("_v2_behavior_afterwards")
+def test_tf2_is_disabled_in_a_program_for_tensorflow_1():
+  """tensor2tensor takes tf.layers then, whose names its checkpoints have."""
+  fresh = util.module_from_spec(behavior.__spec__)
+  behavior.__spec__.loader.exec_module(fresh)
+  assert not fresh.is_v2()
+  for switch, enabled in ((tf.enable_v2_behavior, True), (tf.disable_v2_behavior, False)):
+    switch()
+    assert tf.tf2.enabled() is enabled
+  assert tf_v2.tf2.enabled()
 
 
 @pytest.mark.usefixtures("_v2_behavior_afterwards")

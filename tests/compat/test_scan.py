@@ -32,6 +32,9 @@ def rows_of(*paths):
 
 
 def test_imports_change_and_nothing_else():
+  for api in ("v1", "v2"):
+    tf2 = "from tensorflow.python import tf2\n"
+    assert changed(tf2, api) == f"from trainer.compat.{api} import tf2\n"
   assert changed("import tensorflow as tf  # noqa\nx = 1\n") == (
     "import trainer.compat.v1 as tf  # noqa\nx = 1\n"
   )

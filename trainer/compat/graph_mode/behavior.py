@@ -11,6 +11,7 @@ import tensorflow as tf
 from trainer.compat.graph_mode import habits
 
 _is_eager = True  # what the program chose
+_is_v2 = False
 
 
 def executing_eagerly() -> bool:
@@ -30,14 +31,23 @@ def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
   _is_eager = True
 
 
+def is_v2() -> bool:
+  """tensorflow.python.tf2.enabled: as in 1.15, False until the program calls enable_v2_behavior."""
+  return _is_v2
+
+
 def disable_v2_behavior() -> None:
-  """Makes unknown dimensions tf.Dimension, and `executing_eagerly` False."""
+  """Makes unknown dimensions tf.Dimension, and `executing_eagerly` and `tf2.enabled` False."""
+  global _is_v2
+  _is_v2 = False
   habits.keep_dimensions(True)
   disable_eager_execution()
 
 
 def enable_v2_behavior() -> None:
   """Makes unknown dimensions of shapes None, and `executing_eagerly` True outside of graphs."""
+  global _is_v2
+  _is_v2 = True
   habits.keep_dimensions(False)
   enable_eager_execution()
 

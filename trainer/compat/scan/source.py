@@ -25,6 +25,7 @@ ROOTS = {
   "tf_slim": ("contrib.slim", V1),
   "gin": ("gin", V1),
   "gin.tf": ("gin", V1),
+  "tensorflow.python.tf2": ("tf2", PLAIN),
   "tensorflow.python.tpu.tpu_function": ("tpu_function", V1),
   # A program from an earlier change of imports.
   "trainer.compat.v1": ("", V1),

@@ -387,6 +387,7 @@ MODULES = {
     homes={".graph_mode.summary": "FileWriter FileWriterCache create_file_writer scalar"},
   ),
   "test": Names(f"{_TF1}.test", homes={".graph_mode.test_case": "TestCase"}),
+  "tf2": Names(homes={".graph_mode.behavior": "enabled=is_v2"}),
   "tpu": Names(".estimator.tpu_functions", f"{_TF1}.tpu", homes={"trainer": "CrossShardOptimizer"}),
   "tpu_function": Names(".estimator.tpu_context"),
   "train": Names(

@@ -78,6 +78,7 @@ MODULES = {
   ),
   "keras.regularizers": Names(".layers.regularizers_of_keras", "tensorflow.keras.regularizers"),
   "summary": Names("tensorflow.summary", homes={".graph_mode.summary": "create_file_writer"}),
+  "tf2": Names("tensorflow.__internal__.tf2"),
   "version": Names("tensorflow.version", VERSION=_VERSION, __version__=_VERSION),
 }
 
