@@ -385,6 +385,75 @@ def test_features_may_have_several_rows_for_each_example(tmp_path, device, is_tp
   assert shapes == {((2,), 2)}
 
 
+@pytest.mark.parametrize("kind", long.except_for(["PER_HOST_V1"], ["PER_HOST_V1", "PER_HOST_V2"]))
+def test_batches_of_another_size_than_the_program_gave_are_taken(tmp_path, kind):
+  """As of a program that counts tokens; on one core and on two, in one call and resumed."""
+  told, shapes = set(), set()
+
+  def quarter(input_fn):
+    def input_fn_of_quarter(params):
+      told.add(("input_fn", params["batch_size"]))
+      return input_fn(params, params["batch_size"] // 4)
+
+    return input_fn_of_quarter
+
+  @quarter
+  def train_input_fn(params, size):
+    return examples().repeat().batch(size, drop_remainder=True)
+
+  @quarter
+  def eval_input_fn(params, size):
+    return examples().batch(size, drop_remainder=True)
+
+  def examples():
+    x, y = programs.arrays()
+    return tf.data.Dataset.from_tensor_slices(({"x": x}, y))
+
+  def model_fn(features, labels, mode, params):
+    told.add((mode, params["batch_size"]))
+    shapes.add((mode, features["x"].shape[0].value))
+    return programs.deep_tpu_model_fn(features, labels, mode, params)
+
+  found = {}
+  for device, calls in (("cpu", [6]), ("cpu:2", [6]), ("cpu:2", [3, 6])):
+    for max_steps in calls:
+      estimator = programs.tpu_estimator(
+        tmp_path / device / str(len(calls)),
+        device,
+        model_fn,
+        per_host_input_for_training=contrib_tpu.InputPipelineConfig[kind],
+      )
+      estimator.train(train_input_fn, max_steps=max_steps)
+    evaluated = [estimator.evaluate(eval_input_fn, steps=steps)["loss"] for steps in (None, 2)]
+    predicted = [one["probabilities"] for one in estimator.predict(eval_input_fn)]
+    assert len(predicted) == programs.EXAMPLES
+    names = estimator.get_variable_names()
+    values = {name: estimator.get_variable_value(name) for name in names}
+    found[device, len(calls)] = values | {"evaluated": evaluated, "predicted": predicted}
+    replicas = estimator.device.replicas
+    given = {16 // replicas, 16} if kind == "PER_HOST_V1" else {16 // replicas}
+    modes = [ModeKeys.TRAIN, ModeKeys.EVAL, ModeKeys.PREDICT]
+    assert {size for name, size in told if name == "input_fn"} == {max(given)}
+    assert told - {("input_fn", max(given))} == {(mode, 16 // replicas) for mode in modes}
+    assert {size for mode, size in shapes if mode != ModeKeys.TRAIN} <= {None, 4 // replicas}
+    assert (ModeKeys.TRAIN, 4 // replicas) in shapes
+    told.clear()
+    shapes.clear()
+  expected = found.pop(("cpu", 1))
+  for each in found.values():
+    for name, value in expected.items():
+      np.testing.assert_allclose(each[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_batches_that_the_cores_cannot_share_are_refused(tmp_path):
+  def input_fn(params):
+    x, y = programs.arrays()
+    return tf.data.Dataset.from_tensor_slices(({"x": x}, y)).batch(3, drop_remainder=True)
+
+  with pytest.raises(errors.SettingError, match="batches of 3, which 2 cores cannot share"):
+    programs.tpu_estimator(tmp_path, "cpu:2").train(input_fn, steps=1)
+
+
 def test_only_a_run_config_of_tpus_has_a_tpu_config():
   assert not hasattr(tf.estimator.RunConfig(), "tpu_config")
   assert tf.estimator.tpu.RunConfig().tpu_config.iterations_per_loop == 2

@@ -2,7 +2,8 @@
 
 An Estimator gets no batch size: the input_fn decides it. Octet needs the size before it traces the
 model_fn. So each call reads the size from the dataset, and makes a new trainer.Estimator if the
-size has changed. A TPUEstimator gets its sizes from the program.
+size has changed. A TPUEstimator gets its sizes from the program. If the batches have another size,
+the call begins again with theirs.
 """
 
 import contextlib
@@ -207,7 +208,7 @@ class Estimator(reading.Reading):
       listeners.insert(0, meta_files.MetaFiles(self.model_dir, lambda: self.octet.variables))
     self._is_training = True
     try:
-      self.octet.train(reader, adapted, steps, max_steps, listeners, **more)
+      self._run(lambda: self.octet.train(reader, adapted, steps, max_steps, listeners, **more))
     finally:
       self._is_training = False
     return self
@@ -228,7 +229,7 @@ class Estimator(reading.Reading):
       reader, steps = self._reader("eval", input_fn, steps and steps * each), None
     else:
       reader = self._reader("eval", input_fn)
-    values = self.octet.evaluate(reader, steps, adapted, checkpoint_path, name)
+    values = self._run(lambda: self.octet.evaluate(reader, steps, adapted, checkpoint_path, name))
     return {key: _as_numpy(value) for key, value in values.items()}
 
   @program_errors.of_program()
@@ -245,7 +246,9 @@ class Estimator(reading.Reading):
     self._begin(trainer.ModeKeys.PREDICT)
     reader = self._reader("predict", input_fn)
     adapted = session_hooks.adapt(hooks)
-    found = self.octet.predict(reader, keys, adapted, checkpoint_path, yield_single_examples)
+    found = self._run(
+      lambda: self.octet.predict(reader, keys, adapted, checkpoint_path, yield_single_examples)
+    )
     return program_errors.each_of_program(found)
 
   @program_errors.of_program()
@@ -302,6 +305,13 @@ class Estimator(reading.Reading):
       export_dir_base, receiver, assets_extra, as_text, checkpoint_path
     )
 
+  @staticmethod
+  def _run(call: Callable[[], Any]) -> Any:
+    """Runs a call of self.octet; once more if the batches have another size than self._sizes."""
+    with contextlib.suppress(reading.OtherSizeError):
+      return call()
+    return call()
+
   # ------------------------------------------------------------------ params and hooks
 
   @property
@@ -314,9 +324,9 @@ class Estimator(reading.Reading):
     """Returns Octet's params for the model_fn, without the program's own "batch_size"."""
     return {}
 
-  def _make_params(self, params: dict[str, Any]) -> Any:
-    """Returns the params for a function of the program, from Octet's params."""
-    del params
+  def _make_params(self, params: dict[str, Any], mode: str) -> Any:
+    """Returns the params for a function of the program, from Octet's params of a mode."""
+    del params, mode
     return self.params
 
   def _begin(self, mode: str) -> None:

@@ -45,7 +45,7 @@ def adapt(
   model_fn: Callable,
   *,
   config: Any,
-  make_params: Callable[[Mapping[str, Any]], Any],
+  make_params: Callable[[Mapping[str, Any], str], Any],
   given_hooks: Callable[[str], fetches.GivenHooks],
   state: program_state.ProgramState,
 ) -> Callable:
@@ -54,7 +54,7 @@ def adapt(
   Args:
     model_fn: the program's function of any of features, labels, mode, params and config.
     config: the model_fn's RunConfig.
-    make_params: function from Octet's dict of params to the program's params.
+    make_params: function from Octet's dict of params and the mode to the program's params.
     given_hooks: function of a mode that returns the hooks given to train or evaluate.
     state: the state that the model_fn keeps.
 
@@ -75,7 +75,7 @@ def adapt(
     batch = _batch(features)
     features, labels = batch_axes.as_given((features, labels))
     given = dict(
-      features=features, labels=labels, mode=mode, params=make_params(params), config=config
+      features=features, labels=labels, mode=mode, params=make_params(params, mode), config=config
     )
     with (
       habits.enable(),

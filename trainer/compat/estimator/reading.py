@@ -13,6 +13,10 @@ from trainer.compat.graph_mode import notes
 _KINDS = {"train": trainer.ModeKeys.TRAIN, "eval": trainer.ModeKeys.EVAL}
 
 
+class OtherSizeError(errors.InputError):
+  """The batches of an input_fn have another size than Octet's: the call must begin again."""
+
+
 class Reading:
   """The part of an Estimator that reads input_fns."""
 
@@ -30,8 +34,8 @@ class Reading:
     """Returns whether an input_fn's batch is for all cores together."""
     return self._config.train_distribute is None
 
-  def _make_params(self, params: dict[str, Any]) -> Any:
-    """Returns the params for a function of the program, from Octet's params."""
+  def _make_params(self, params: dict[str, Any], mode: str) -> Any:
+    """Returns the params for a function of the program, from Octet's params of a mode."""
     raise NotImplementedError
 
   def _reader(self, kind: str, input_fn: Callable, steps: int | None = None) -> Callable:
@@ -47,7 +51,8 @@ class Reading:
       looked_up.append(self._call(kind, input_fn, {}))
       if steps is not None:
         looked_up[0] = looked_up[0].take(steps)
-      self._note_size(kind, input_fns.batch_size(looked_up[0]))
+      shares = 1 if self._gives_host_batches else self.octet.device.replicas
+      self._note_size(kind, input_fns.batch_size(looked_up[0]) * shares)
     return _Reader(self, kind, input_fn, looked_up)
 
   def _connect(self) -> Any:
@@ -86,9 +91,8 @@ class Reading:
     return self._cut(dataset, params["batch_size"])
 
   def _note_size(self, kind: str, size: int) -> None:
+    """Notes the batch size of all cores together."""
     replicas = self.octet.device.replicas
-    if not self._gives_host_batches:
-      size *= replicas
     if kind != "train":  # cores may get unequal shares
       size = -(-size // replicas) * replicas
     elif size % replicas:
@@ -99,11 +103,9 @@ class Reading:
     self._sizes[kind] = size
 
   def _call(self, kind: str, input_fn: Callable, params: dict[str, Any]) -> tf.data.Dataset:
+    mode = _KINDS.get(kind, trainer.ModeKeys.PREDICT)
     given = input_fns.call(
-      input_fn,
-      mode=_KINDS.get(kind, trainer.ModeKeys.PREDICT),
-      params=self._make_params(params),
-      config=self._config,
+      input_fn, mode=mode, params=self._make_params(params, mode), config=self._config
     )
     device = self.octet.device
     to_width = device.local_replicas > 1 or device.runs_by_pjrt

@@ -6,8 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
+import trainer
 from trainer import errors
-from trainer.compat.estimator import batch_axes, estimator, run_config
+from trainer.compat.estimator import batch_axes, estimator, reading, run_config
 from trainer.compat.estimator import params as params_lib
 from trainer.compat.graph_mode import notes
 
@@ -27,7 +28,8 @@ class TPUEstimator(estimator.Estimator):
   Args:
     use_tpu: whether the device is a TPU, by default: see `run_config`. With it, the functions get
       params["context"] on a TPU and on several cores, as in 2.15 on a TPU.
-    train_batch_size, eval_batch_size, predict_batch_size: the batch sizes of all cores together.
+    train_batch_size, eval_batch_size, predict_batch_size: the sizes of all cores together, for
+      params["batch_size"]. They may count tokens: Octet takes an input_fn's static batches.
     batch_axis, eval_on_tpu, export_to_tpu, export_to_cpu, export_saved_model_api_version: no
       effect. Octet recognizes by its shape a feature with the batch as its last axis.
   """
@@ -79,10 +81,13 @@ class TPUEstimator(estimator.Estimator):
     super().__init__(model_fn, model_dir, config, params, warm_start_from)
     self._use_tpu = use_tpu
     given = dict(train=train_batch_size, eval=eval_batch_size, predict=predict_batch_size)
+    if predict_batch_size is None:
+      given["predict"] = eval_batch_size
     self._sizes = {kind: size for kind, size in given.items() if size is not None}
     self._check_shards()
     if self._is_mirrored and "train" in self._sizes:
       self._sizes["train"] *= self.octet.device.replicas
+    self._given_sizes = dict(self._sizes)
 
   def _check_shards(self) -> None:
     device = self.octet.device
@@ -114,8 +119,11 @@ class TPUEstimator(estimator.Estimator):
   def _octet_params(self) -> dict[str, Any]:
     return params_lib.as_dict(self._params)
 
-  def _make_params(self, params: dict[str, Any]) -> Any:
+  def _make_params(self, params: dict[str, Any], mode: str) -> Any:
     given, device = dict(params), self.octet.device
+    if "batch_size" in given:
+      kind = "predict" if mode == trainer.ModeKeys.PREDICT else mode
+      given["batch_size"] = given["batch_size"] * self._given_sizes[kind] // self._sizes[kind]
     # Programs choose their TPU path by this value. Several cores of a CPU serve as a TPU's cores.
     if self._use_tpu and "batch_size" in given and (device.kind == "tpu" or device.replicas > 1):
       given["context"] = params_lib.context(device)
@@ -127,10 +135,27 @@ class TPUEstimator(estimator.Estimator):
     params = {name: value for name, value in params.items() if name != "use_tpu"}
     if kind != "train" and (self._gives_host_batches or self._is_mirrored):
       params["batch_size"] *= self.octet.device.local_replicas
-    return super()._call(kind, input_fn, params)
+    dataset = super()._call(kind, input_fn, params)
+    self._take_size(kind, dataset, params["batch_size"])
+    return dataset
 
   def _by_example(
     self, kind: str, dataset: tf.data.Dataset, params: dict[str, Any]
   ) -> tf.data.Dataset:
     dataset = batch_axes.as_rows(dataset, params["batch_size"])
     return dataset if kind == "predict" else batch_axes.as_groups(dataset, params["batch_size"])
+
+  def _take_size(self, kind: str, dataset: tf.data.Dataset, batch_size: int) -> None:
+    """Notes the batches' size; raises OtherSizeError if Octet has begun with another size."""
+    before, given = self._sizes[kind], self._given_sizes[kind]
+    told = batch_size * given // before  # the program's params["batch_size"]
+    shapes = [leaf.shape for leaf in tf.nest.flatten(dataset.element_spec)]
+    sizes = {shape[0] if shape.rank else None for shape in shapes}
+    size = sizes.pop() if len(sizes) == 1 else None
+    # Octet itself divides the batch of all cores, and refuses unequal sizes.
+    is_given = size in (None, told, given, given // self.octet.device.hosts)
+    self._note_size(kind, given if is_given else given * size // told)
+    if self._sizes[kind] != before:
+      sentence = f'The {kind} input_fn gives batches of {size}; params["batch_size"] is {told}.'
+      notes.tell_once(f"{sentence} Octet takes these batches.")
+      raise reading.OtherSizeError(sentence)
