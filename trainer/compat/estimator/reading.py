@@ -87,7 +87,9 @@ class Reading:
     if kind != "train":
       return self._for_cores(dataset, params["batch_size"])
     if start and not again and dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-      dataset = dataset.skip(start // self._sizes[kind])
+      # With PER_HOST_V2 and with a strategy, a batch is one core's.
+      size = tf.nest.flatten(dataset.element_spec)[0].shape[0]
+      dataset = dataset.skip(start // (size or self._sizes[kind]))
     return self._cut(dataset, params["batch_size"])
 
   def _note_size(self, kind: str, size: int) -> None:

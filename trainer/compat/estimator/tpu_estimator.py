@@ -156,6 +156,7 @@ class TPUEstimator(estimator.Estimator):
     is_given = size in (None, told, given, given // self.octet.device.hosts)
     self._note_size(kind, given if is_given else given * size // told)
     if self._sizes[kind] != before:
-      sentence = f'The {kind} input_fn gives batches of {size}; params["batch_size"] is {told}.'
+      shown = "unknown or unequal size" if size is None else size
+      sentence = f'The {kind} input_fn gives batches of {shown}; params["batch_size"] is {told}.'
       notes.tell_once(f"{sentence} Octet takes these batches.")
       raise reading.OtherSizeError(sentence)
