@@ -125,6 +125,7 @@ setuptools.setup(
       *MLFLOW,
       *PJRT,
       *SWEEP,
+      "coverage>=7.4",  # pytest --choose
       "fastapi>=0.110",
       "httpx",
       "hypothesis",

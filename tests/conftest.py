@@ -18,7 +18,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads spin while
 import gin
 import pytest
 
-from tests import durations, runtimes, warm
+from tests import durations, nightly, runtimes, warm
 
 # A shell has processes ignore Ctrl-C that it starts in the background, and theirs with them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -26,6 +26,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_addoption(parser):
   durations.add_option(parser)
+  nightly.add_option(parser)
 
 
 # pytest-xdist's controller imports this file and runs no test. It does without TensorFlow, whose
@@ -34,6 +35,8 @@ def pytest_configure(config):
   """Makes the eight cores, in each process that runs tests."""
   if config.getoption("measure"):
     config.pluginmanager.register(durations.Recorder())
+  if config.getoption("choose"):
+    config.pluginmanager.register(nightly.Recorder(config))
   if not hasattr(config, "workerinput") and config.getoption("numprocesses", None):
     return
   # Modules stay, so that looking for garbage while they are imported finds none.
@@ -115,7 +118,7 @@ def _own_cache(monkeypatch, tmp_path_factory):
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
   """Has the tests that are long on several cores be long there, but for the case that they name.
 
   On XLA devices all others are long too, unless OCTET_TEST_DEVICES asks for them.
@@ -135,6 +138,8 @@ def pytest_collection_modifyitems(items):
       (mark and str(device).startswith("cpu:")) or (on_xla and _DEVICES not in os.environ)
     ):
       item.add_marker(pytest.mark.long)
+  if not config.getoption("choose"):
+    nightly.mark(items)
   durations.mark_quick(items)
   if "hypothesis" in sys.modules:
     _draw_no_constants_of_the_code()

@@ -53,9 +53,9 @@ class Recorder:
   @pytest.hookimpl(wrapper=True, tryfirst=True)
   def pytest_runtest_protocol(self, item):
     """Measures one test with its fixtures."""
-    before = _cpu_time()
+    before = cpu_time()
     result = yield
-    self._add({_function(item.nodeid): _cpu_time() - before})
+    self._add({_function(item.nodeid): cpu_time() - before})
     return result
 
   @pytest.hookimpl(optionalhook=True)
@@ -76,7 +76,8 @@ class Recorder:
       self._found[name] = max(each, self._found.get(name, 0.0))
 
 
-def _cpu_time():
+def cpu_time() -> float:
+  """Returns the seconds of this process, and of those that it has waited for."""
   return sum(os.times()[:4]) + warm.spent_seconds
 
 

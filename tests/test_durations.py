@@ -53,7 +53,7 @@ def test_functions_not_run_stay_unless_their_file_is_gone(monkeypatch, tmp_path)
 
 def test_the_slowest_case_of_a_function_is_written(file, monkeypatch):
   file.write_text("{}")
-  monkeypatch.setattr(durations, "_cpu_time", iter([0.0, 0.3, 1.0, 1.4, 2.0, 2.01]).__next__)
+  monkeypatch.setattr(durations, "cpu_time", iter([0.0, 0.3, 1.0, 1.4, 2.0, 2.01]).__next__)
   recorder = durations.Recorder()
   for name in ("slow[cpu]", "slow[cpu:2]", "quick"):
     around = recorder.pytest_runtest_protocol(Item(f"tests/test_a.py::test_{name}"))
