@@ -112,17 +112,22 @@ def choose(
       take(test)
     else:
       others.add(test)
-  # A test adds less the more tests are taken. So its value of an earlier round is an upper bound,
-  # and a test whose new value is still the highest is the best.
-  bounds = [(-math.inf, test) for test in sorted(others)]
-  while bounds:
-    bound, test = heapq.heappop(bounds)
-    value = sum(len(ran & left[key]) for key, ran in parts(test)) / runs[test].seconds
-    if -value <= bound:
-      others.discard(test)
-      take(test)
-    elif value:
-      heapq.heappush(bounds, (-value, test))
+  # First each file of tests covers its own code, since other tests then have less to add. A test
+  # adds less the more tests are taken. So its value of an earlier round is an upper bound, and a
+  # test whose new value is still the highest is the best.
+  for is_own in (True, False):
+    bounds = [(-math.inf, test) for test in sorted(others)]
+    while bounds:
+      bound, test = heapq.heappop(bounds)
+      added = sum(len(ran & left[key]) for key, ran in parts(test) if key[1] == is_own)
+      value = added / runs[test].seconds
+      if not added:
+        continue
+      if -value <= bound:
+        others.discard(test)
+        take(test)
+      else:
+        heapq.heappush(bounds, (-value, test))
   return sorted(others)
 
 
@@ -164,7 +169,8 @@ class Recorder:
 
     def connect_noted(name="auto", *args, **kwargs):
       connected = connect(name, *args, **kwargs)
-      self._kinds.add(_kind(connected))
+      if isinstance(connected, device.Device):  # not a stand-in of a test
+        self._kinds.add(_kind(connected))
       return connected
 
     device.connect = connect_noted
@@ -190,13 +196,15 @@ class Recorder:
     found = getattr(node, "workeroutput", {}).get(FILE.name, {})
     self._runs |= {test: _run(fields) for test, fields in found.items()}
 
-  def pytest_sessionfinish(self, session):
-    """Writes the file, or hands on."""
+  def pytest_sessionfinish(self, session, exitstatus):
+    """Writes the file if all tests passed, or hands on."""
     self._coverage.stop()
     self._coverage.save()
     if self._is_worker:
       found = {test: list(run) for test, run in self._runs.items()}
       session.config.workeroutput[FILE.name] = found
+      return
+    if exitstatus != pytest.ExitCode.OK:
       return
     _RUNS.write_text(json.dumps(self._runs))
     alone = [test for test in json.loads(FILE.read_text())["alone"] if test in self._runs]

@@ -1,0 +1,74 @@
+"""Mutations are of code that runs, and leave Python."""
+
+import ast
+import json
+
+import pytest
+
+from tests import nightly
+from tests.slow import mutations
+
+
+def after(source):
+  return [each.after.strip() for each in mutations.mutations("a.py", source)]
+
+
+@pytest.mark.parametrize(
+  ("line", "changed"),
+  [
+    ("x = a < b", ["x = a >= b"]),
+    ("x = a is b", ["x = a is not b"]),
+    ("x = a and b", ["x = (a or b)"]),
+    ("x = a - b", ["x = (a + b)"]),
+    ("x = not a", ["x = bool(a)"]),
+    ("x = False", ["x = True"]),
+    ("x = 2.5", ["x = 3.5"]),
+    ("return a", ["return None"]),
+    ("call()", ["pass"]),
+    ("x = a if b else c", ["x = c if b else a"]),
+    ("x = é < b", ["x = é >= b"]),
+    ('raise ValueError(f"{a + 1}")', []),
+    ("x: Literal[3] = a", []),
+    ("x = a < b < c", []),
+  ],
+)
+def test_the_kinds(line, changed):
+  assert after(f"def f(a, b, c):\n  {line}\n") == changed
+
+
+def test_code_outside_of_functions_stays():
+  assert after("LIMIT = 3\n@cache(4)\ndef f(a=5) -> Literal[6]:\n  pass\n") == []
+
+
+def test_the_gate_comes_first_and_the_own_file_of_tests(monkeypatch):
+  own = "tests/trainer/test_a.py::test_own"
+  runs = {
+    test: nightly.Run(seconds, ("one",), False)
+    for test, seconds in {"far": 1.0, own: 9.0, "near": 0.1, "left": 0.1, "other": 0.1}.items()
+  }
+  branches = [nightly.Branch("trainer/a.py", 3, 4), nightly.Branch("trainer/a.py", 7, -6)]
+  seen = {"far": {0}, own: {0, 1}, "near": {0}, "left": {0}, "other": {1}}
+  monkeypatch.setattr(nightly, "read_branches", lambda: (branches, seen))
+  monkeypatch.setattr(nightly, "read_runs", lambda: runs)
+  monkeypatch.setattr(json, "loads", lambda text: {"alone": [], "nightly": ["left"]})
+  monkeypatch.setattr(type(nightly.BRANCHES), "exists", lambda path: True)
+  tests = mutations.Tests()
+  assert tests.of(mutations.Mutation("trainer/a.py", 4, "", "")) == ([own, "near", "far"], ["left"])
+  assert tests.of(mutations.Mutation("trainer/a.py", 7, "", "")) == ([own, "other"], [])
+
+
+def test_the_first_test_that_fails_is_named(tmp_path):
+  (tmp_path / "test_a.py").write_text("def test_1():\n  pass\ndef test_2():\n  assert False\n")
+  assert mutations.failure(tmp_path, ["test_a.py::test_1"]) == ""
+  assert mutations.failure(tmp_path, ["test_a.py"]) == "test_a.py::test_2"
+  assert mutations.failure(tmp_path, ["test_b.py"]).startswith("pytest's exit code")
+  assert mutations.failure(tmp_path, []) == ""
+
+
+def test_every_mutation_of_a_file_of_octet_is_python():
+  name = "trainer/loop/rollback.py"
+  source = (nightly.ROOT / name).read_text()
+  found = mutations.mutations(name, source)
+  assert len(found) > 20
+  for each in found[:5]:
+    ast.parse("\n".join(mutations._changed(source.split("\n"), each)))
