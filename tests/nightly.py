@@ -33,9 +33,11 @@ _RUNS = BRANCHES / "runs.json"
 KINDS = ("one", "several", "xla")
 CODE = ("trainer", "models", "input_pipelines")
 # The properties of Octet on each device and of each way to write a model, what earlier versions
-# and TensorFlow 2.15 left, and the rules of the source files.
+# and TensorFlow 2.15 left, threads, signals and locks, whose lines any training runs, and the
+# rules of the source files.
 WHOLE = re.compile(
-  r"tests/(conformance|docs|golden)/|tests/test_\w+\.py|tests/compat/test_graph_meaning\.py"
+  r"tests/(conformance|docs|golden)/|tests/test_|tests/compat/test_graph_meaning\."
+  r"|tests/trainer/(test_threads|loop/test_preemption|loop/test_training_lock)\."
 )
 
 

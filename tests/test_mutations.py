@@ -1,6 +1,5 @@
 """Mutations are of code that runs, and leave Python."""
 
-import ast
 import json
 
 import pytest
@@ -65,10 +64,14 @@ def test_the_first_test_that_fails_is_named(tmp_path):
   assert mutations.failure(tmp_path, []) == ""
 
 
-def test_every_mutation_of_a_file_of_octet_is_python():
-  name = "trainer/loop/rollback.py"
-  source = (nightly.ROOT / name).read_text()
-  found = mutations.mutations(name, source)
-  assert len(found) > 20
-  for each in found[:5]:
-    ast.parse("\n".join(mutations._changed(source.split("\n"), each)))
+def test_what_is_no_python_is_left_out(tmp_path, monkeypatch):
+  monkeypatch.setattr(nightly, "ROOT", tmp_path)
+  (tmp_path / "a.py").write_text("def f(a, b):\n  return a and (c := b)\n")
+  found = mutations.mutations("a.py", (tmp_path / "a.py").read_text())
+  assert {each.after.strip() for each in found} == {"return None", "return (a or c := b)"}
+  assert [each.after.strip() for each in filter(mutations.is_python, found)] == ["return None"]
+
+
+def test_a_file_that_has_changed_meanwhile_is_told():
+  with pytest.raises(SystemExit, match=r"a\.py has changed since `pytest --choose`"):
+    mutations.changed("x = 1\n", mutations.Mutation("a.py", 1, "x = 2", "x = 3"))

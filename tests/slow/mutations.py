@@ -14,6 +14,7 @@ result. Many that survive are equivalent to the code: read them before you write
 
 import argparse
 import ast
+import itertools
 import json
 import pathlib
 import random
@@ -55,7 +56,7 @@ class Mutation(NamedTuple):
 
 
 def mutations(file: str, source: str) -> list[Mutation]:
-  """Returns the mutations of a file that still are Python, each of one line of a function."""
+  """Returns the mutations of a file, each of one line of a function."""
   lines = source.split("\n")
   found = []
   for node in _nodes(ast.parse(source)):
@@ -65,13 +66,26 @@ def mutations(file: str, source: str) -> list[Mutation]:
     start, end = node.col_offset, node.end_col_offset
     line = lines[node.lineno - 1].encode()  # offsets count bytes
     after = (line[:start] + text.encode() + line[end:]).decode()
-    changed = [*lines[: node.lineno - 1], after, *lines[node.lineno :]]
-    try:
-      compile("\n".join(changed), file, "exec")
-    except SyntaxError:
-      continue
     found.append(Mutation(file, node.lineno, lines[node.lineno - 1], after))
   return found
+
+
+def changed(source: str, mutation: Mutation) -> str:
+  """Returns the text of a file with a mutation."""
+  lines = source.split("\n")
+  if lines[mutation.line - 1] != mutation.before:
+    raise SystemExit(f"{mutation.file} has changed since `pytest --choose`: run it again.")
+  return "\n".join([*lines[: mutation.line - 1], mutation.after, *lines[mutation.line :]])
+
+
+def is_python(mutation: Mutation) -> bool:
+  """Returns whether the file with the mutation can be compiled; `not x := y` cannot."""
+  text = changed((nightly.ROOT / mutation.file).read_text(), mutation)
+  try:
+    compile(text, mutation.file, "exec")
+  except SyntaxError:
+    return False
+  return True
 
 
 def _nodes(tree):
@@ -191,7 +205,8 @@ def main() -> None:
     for each in mutations(file, (nightly.ROOT / file).read_text())
     if (file, each.line) in lines
   ]
-  chosen = random.Random(flags.seed).sample(places, flags.count)
+  shuffled = random.Random(flags.seed).sample(places, len(places))
+  chosen = list(itertools.islice(filter(is_python, shuffled), flags.count))
   print(f"{flags.count} of {len(places)} mutations")
   counts, alone = Counter(), set()
   with tempfile.TemporaryDirectory(prefix="mutations_") as folder:
@@ -203,14 +218,14 @@ def main() -> None:
     for mutation in chosen[part - 1 :: parts]:
       gate, others = tests.of(mutation)
       path = tree / mutation.file
-      source = path.read_text().split("\n")
-      path.write_text("\n".join(_changed(source, mutation)))
+      source = path.read_text()
+      path.write_text(changed(source, mutation))
       result, caught = "the gate", failure(tree, gate)
       if not caught:
         result, caught = "nightly tests alone", failure(tree, others)
         alone.update({caught} & set(others))
       result = result if caught else "nothing"
-      path.write_text("\n".join(source))
+      path.write_text(source)
       counts[result] += 1
       place = f"{mutation.file}:{mutation.line}"
       print(f"{place}  {mutation.before.strip()}  ->  {mutation.after.strip()}")
@@ -218,12 +233,6 @@ def main() -> None:
   for result, count in counts.most_common():
     print(f"caught by {result}: {count}")
   nightly.bring_back(alone)
-
-
-def _changed(source, mutation):
-  at = mutation.line - 1
-  assert source[at] == mutation.before, "the tree has changed since `pytest --choose`"
-  return [*source[:at], mutation.after, *source[at + 1 :]]
 
 
 if __name__ == "__main__":
