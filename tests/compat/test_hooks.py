@@ -232,6 +232,14 @@ def test_tensors_are_logged(tmp_path, monkeypatch):
   assert lines.count("told 1") == 3  # at steps 1, 3 and 5
 
 
+@pytest.mark.parametrize(("every", "logged"), [({"every_n_secs": 5}, 1), ({}, 0)])
+def test_a_hook_that_logs_at_the_end_may_log_by_time_too(monkeypatch, every, logged):
+  hook, times = tf.train.LoggingTensorHook(["a"], at_end=True, **every), []
+  monkeypatch.setattr(hook, "_log", times.append)
+  hook(1, {}, None)
+  assert len(times) == logged
+
+
 def test_a_hook_ends_the_training(tmp_path):
   estimator = programs.estimator(tmp_path)
   estimator.train(batches(16), hooks=[tf.train.StopAtStepHook(last_step=3)], steps=10)

@@ -91,6 +91,7 @@ def test_sharpness_is_a_blend_with_means_of_neighbours():
 
 def test_values_are_cut_turned_and_stretched():
   np.testing.assert_array_equal(apply("posterize"), IMAGES & 0b11111100)
+  np.testing.assert_array_equal(apply("posterize", strength=1.0), IMAGES & 0b11110000)
   np.testing.assert_array_equal(apply("solarize"), np.where(IMAGES >= 128, 255 - IMAGES, IMAGES))
   stretched = apply("autocontrast", IMAGES // 4 + 90)
   assert (stretched.min((1, 2)) == 0).all()

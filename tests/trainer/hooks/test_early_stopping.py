@@ -34,6 +34,16 @@ def test_patience_in_evaluations(tmp_path):
   ]
 
 
+def test_each_decision_is_logged_with_its_reason(tmp_path, caplog):
+  with caplog.at_level("INFO", logger="absl"):
+    decisions(tmp_path, [3, 3.5, 4], mode="min", patience=2)
+  assert [record.message.split("; ")[1] for record in caplog.records] == [
+    "best 3 at step 10, 0 of 2 evaluations without a better one: it continues.",
+    "best 3 at step 10, 1 of 2 evaluations without a better one: it continues.",
+    "best 3 at step 10, 2 of 2 evaluations without a better one: the training ends.",
+  ]
+
+
 def test_patience_in_steps(tmp_path):
   assert decisions(tmp_path, [3, 4, 5, 6], mode="min", patience_steps=30) == [
     False,
