@@ -464,3 +464,10 @@ def test_an_unknown_field_of_a_later_version_does_no_harm(elsewhere):
     assert set(told(elsewhere.folder)) == {
       field.name for field in dataclasses.fields(training_lock._Holder)
     } | {"beat"}
+
+
+def test_a_holder_is_another_process_of_this_machine_or_this_one():
+  this = training_lock._this()
+  assert str(this).partition(", started")[0].endswith(", this process")
+  other = dataclasses.replace(this, pid=this.pid + 1)
+  assert str(other).partition(", started")[0] == f"process {this.pid + 1} on host {this.host}"
