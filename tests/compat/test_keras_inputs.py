@@ -16,7 +16,7 @@ def test_layers_after_an_input_around_a_tensor_compute_with_it():
     together = tf.keras.layers.concatenate([twice, keras.ops.abs(given)])
     assert isinstance(together, keras_inputs.ValuedTensor)
     assert together.get_shape().as_list() == [1, 4]
-    logits = tf.keras.layers.Dense(3, kernel_initializer="ones")(together)
+    logits = tf.keras.layers.Dense(3, kernel_initializer="ones", name="dense")(together)
     model = tf.keras.Model([given], logits)
     assert [layer.name for layer in model.layers[:2]] == ["given", "twice"]
     assert [variable.op.name for variable in tf.trainable_variables()] == [

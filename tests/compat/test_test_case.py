@@ -20,6 +20,13 @@ class SessionTest(tf.test.TestCase):
       session.run(tf.global_variables_initializer())
       self.assertAllClose(session.run(gradient), [[2.0]])
 
+  def test_layers_are_numbered_by_graph(self):
+    tf.keras.layers.Dense(3)(self.x)
+    result = SessionTest("test_layers_have_habits_and_names_of_graph_mode").defaultTestResult()
+    SessionTest("test_layers_have_habits_and_names_of_graph_mode").run(result)
+    assert (result.testsRun, result.failures, result.errors) == (1, [], [])
+    assert tf.keras.layers.Dense(3).name == "dense_1"
+
   def test_layers_have_habits_and_names_of_graph_mode(self):
     y = tf.layers.dense(self.x, self.x.shape[-1].value, kernel_initializer=tf.ones_initializer())
     y = tf.keras.layers.Dense(3, kernel_initializer="ones")(y)

@@ -94,7 +94,8 @@ def _nodes(tree):
   waiting = [(tree, False)]
   while waiting:
     node, is_inside = waiting.pop()
-    if is_inside and hasattr(node, "lineno") and node.lineno == node.end_lineno:
+    is_code = isinstance(node, ast.expr | ast.stmt)  # other nodes, such as Load, have no place
+    if is_inside and is_code and node.lineno == node.end_lineno:
       yield node
     for name, value in ast.iter_fields(node):
       if isinstance(node, (ast.JoinedStr, ast.Raise)) or name in (

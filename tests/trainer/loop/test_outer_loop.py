@@ -149,28 +149,19 @@ def test_loops_learn_from_the_clock():
 # ------------------------------------------------------------- on the device
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-  return programs.estimator(tmp_path_factory.mktemp("model"), **programs.fixed_loops(4))
-
-
-@pytest.mark.parametrize(
-  "arguments, steps",
-  [
+def test_hooks_are_called_after_each_loop(tmp_path):
+  estimator = programs.estimator(tmp_path, **programs.fixed_loops(4))
+  for arguments, steps in [
     ({"steps": 3}, [3]),
     ({"steps": 10}, [7, 11, 13]),
     ({"max_steps": 20}, [17, 20]),
     ({"max_steps": 20}, []),
-  ],
-)
-def test_hooks_are_called_after_each_loop(trained, arguments, steps):
-  """The cases go on from each other."""
-  seen = []
-  trained.train(
-    programs.train_input, hooks=[lambda step, metrics, _: seen.append(step)], **arguments
-  )
-  assert seen == steps
-  assert trained.traces["train"] == 1
+  ]:
+    seen = []
+    hook = lambda step, metrics, _, seen=seen: seen.append(step)
+    estimator.train(programs.train_input, hooks=[hook], **arguments)
+    assert seen == steps
+    assert estimator.traces["train"] == 1
 
 
 @long.ON_TWO_CORES

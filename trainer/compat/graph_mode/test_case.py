@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.compat.graph_mode import habits
+from trainer.internals import keras_internals
 
 v1 = tf.compat.v1
 
@@ -28,5 +29,7 @@ class TestCase(tf.test.TestCase):
 
   def run(self, result: Any = None) -> Any:
     # TensorFlow's TestCase.setUp makes another graph: the habits hold in any graph of the test.
-    with tf.Graph().as_default(), habits.enable_in_any_graph():
+    # TensorFlow 2.15 numbers Keras's layers by graph, Keras 3 by thread.
+    numbers = keras_internals.global_state({"object_name_uids": None})
+    with tf.Graph().as_default(), habits.enable_in_any_graph(), numbers:
       return super().run(result)
