@@ -66,9 +66,7 @@ class _Snapshot:
           continue
         parts = content.values() if isinstance(content, dict) else content
         waiting += [part for part in parts if type(part) not in _PLAIN]
-        if _kind(one) and hasattr(
-          one, "__dict__"
-        ):  # the attributes of a subclass, beside its items
+        if _kind(one) and hasattr(one, "__dict__"):  # a subclass has attributes beside its items
           waiting.append(vars(one))
 
   def restore(self) -> None:
