@@ -225,7 +225,13 @@ def _write(alone, nightly):
 
 
 def read_runs() -> dict[str, Run]:
-  """Returns the tests of the last measurement."""
+  """Returns the tests of the last measurement.
+
+  Raises:
+    SystemExit: there is none, or a test of it failed.
+  """
+  if not _RUNS.exists():
+    raise SystemExit(f"{_RUNS} is missing: run `pytest --choose` first, until all tests pass.")
   return {test: _run(fields) for test, fields in json.loads(_RUNS.read_text()).items()}
 
 

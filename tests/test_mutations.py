@@ -39,7 +39,13 @@ def test_code_outside_of_functions_stays():
   assert after("LIMIT = 3\n@cache(4)\ndef f(a=5) -> Literal[6]:\n  pass\n") == []
 
 
-def test_the_gate_comes_first_and_the_own_file_of_tests(monkeypatch):
+def test_a_measurement_is_needed(tmp_path, monkeypatch):
+  monkeypatch.setattr(nightly, "_RUNS", tmp_path / "runs.json")
+  with pytest.raises(SystemExit, match=r"runs\.json is missing: run `pytest --choose` first"):
+    mutations.Tests()
+
+
+def test_the_gate_comes_first_and_the_own_file_of_tests(tmp_path, monkeypatch):
   own = "tests/trainer/test_a.py::test_own"
   runs = {
     test: nightly.Run(seconds, ("one",), False)
@@ -49,8 +55,8 @@ def test_the_gate_comes_first_and_the_own_file_of_tests(monkeypatch):
   seen = {"far": {0}, own: {0, 1}, "near": {0}, "left": {0}, "other": {1}}
   monkeypatch.setattr(nightly, "read_branches", lambda: (branches, seen))
   monkeypatch.setattr(nightly, "read_runs", lambda: runs)
-  monkeypatch.setattr(json, "loads", lambda text: {"alone": [], "nightly": ["left"]})
-  monkeypatch.setattr(type(nightly.BRANCHES), "exists", lambda path: True)
+  monkeypatch.setattr(nightly, "FILE", tmp_path / "nightly.json")
+  nightly.FILE.write_text(json.dumps({"alone": [], "nightly": ["left"]}))
   tests = mutations.Tests()
   assert tests.of(mutations.Mutation("trainer/a.py", 4, "", "")) == ([own, "near", "far"], ["left"])
   assert tests.of(mutations.Mutation("trainer/a.py", 7, "", "")) == ([own, "other"], [])
