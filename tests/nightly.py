@@ -4,9 +4,9 @@
 
 The gate runs every branch of trainer/, models/ and input_pipelines/ that a test runs, on each kind
 of device (one core, several cores, XLA devices), and in the code's own file of tests if that file
-does. It runs all tests that take less than `durations.QUICK`, those of `WHOLE`, those that start
-processes, whose branches nobody sees, and those that caught a mutation alone
-(`python -m tests.slow.mutations`). Of the others it runs those that add the most branches in a
+does. It runs all tests that take less than `durations.QUICK`, those of `WHOLE`, those that spend
+most of their time in other processes, whose branches nobody sees, and those that caught a mutation
+alone (`python -m tests.slow.mutations`). Of the others it runs those that add the most branches in a
 second of CPU time, until no branch is left. The rest has the mark `long`.
 """
 
@@ -42,14 +42,14 @@ WHOLE = re.compile(
 
 
 class Run(NamedTuple):
-  """What a test did: its seconds of CPU time, its kinds of devices, whether it started processes.
+  """What a test did: its CPU time in seconds, also in other processes; its kinds of devices.
 
   A test may take devices of several KINDS.
   """
 
   seconds: float
   kinds: tuple[str, ...]
-  has_processes: bool
+  elsewhere: float  # the seconds in other processes
 
 
 class Branch(NamedTuple):
@@ -109,8 +109,8 @@ def choose(
 
   others = set()
   for test, run in runs.items():
-    is_quick = run.seconds < durations.QUICK
-    if is_quick or run.has_processes or test in alone or WHOLE.match(test) or not seen.get(test):
+    is_seen = seen.get(test) and run.elsewhere < run.seconds / 2
+    if not is_seen or run.seconds < durations.QUICK or test in alone or WHOLE.match(test):
       take(test)
     else:
       others.add(test)
@@ -182,12 +182,12 @@ class Recorder:
     """Notes one test with its fixtures."""
     self._kinds.clear()
     self._coverage.switch_context(item.nodeid)
-    seconds, others = durations.cpu_time(), _of_processes()
+    seconds, elsewhere = durations.cpu_time(), _of_processes()
     result = yield
     self._runs[item.nodeid] = Run(
       round(durations.cpu_time() - seconds, 3),
       tuple(sorted(self._kinds)) or ("one",),
-      _of_processes() > others,
+      round(_of_processes() - elsewhere, 3),
     )
     self._coverage.switch_context("")
     return result
@@ -236,8 +236,8 @@ def read_runs() -> dict[str, Run]:
 
 
 def _run(fields):
-  seconds, kinds, has_processes = fields
-  return Run(seconds, tuple(kinds), has_processes)
+  seconds, kinds, elsewhere = fields
+  return Run(seconds, tuple(kinds), elsewhere)
 
 
 def read_branches() -> tuple[list[Branch], dict[str, set[int]]]:

@@ -14,8 +14,8 @@ FAR = "tests/trainer/test_experiment.py::test_"
 BRANCHES = [Branch(LOOP, line, line + 1) for line in range(4)]
 
 
-def run(seconds=1.0, *kinds, has_processes=False):
-  return Run(seconds, kinds or ("one",), has_processes)
+def run(seconds=1.0, *kinds, elsewhere=0.0):
+  return Run(seconds, kinds or ("one",), elsewhere)
 
 
 def choose(runs, seen, alone=()):
@@ -34,6 +34,11 @@ def test_quick_tests_come_first():
   assert choose(runs, {FAR + "quick": {0}, FAR + "slow": {0, 1}}) == []
 
 
+def test_a_process_that_takes_little_changes_nothing():
+  runs = {FAR + "quick": run(0.1), FAR + "checked": run(1.0, elsewhere=0.4)}
+  assert choose(runs, {test: {0, 1} for test in runs}) == [FAR + "checked"]
+
+
 def test_each_kind_of_device_has_its_branches():
   runs = {FAR + "one": run(), FAR + "cores": run(2.0, "several"), FAR + "both": run(9.0, "xla")}
   assert choose(runs, {test: {0, 1} for test in runs}) == []
@@ -47,7 +52,7 @@ def test_the_own_file_of_tests_runs_the_code():
 @pytest.mark.parametrize(
   ("name", "kept"),
   [
-    (FAR + "starts", run(has_processes=True)),
+    (FAR + "starts", run(1.0, elsewhere=0.6)),
     (FAR + "alone", run()),
     ("tests/conformance/test_training.py::test_it_learns", run()),
     (FAR + "unseen", run()),
