@@ -4,10 +4,11 @@
 
 The gate runs every branch of trainer/, models/ and input_pipelines/ that a test runs, on each kind
 of device (one core, several cores, XLA devices), and in the code's own file of tests if that file
-does. It runs all tests that take less than `durations.QUICK`, those of `WHOLE`, those that spend
-most of their time in other processes, whose branches nobody sees, and those that caught a mutation
-alone (`python -m tests.slow.mutations`). Of the others it runs those that add the most branches in a
-second of CPU time, until no branch is left. The rest has the mark `long`.
+does. It runs all tests that take less than `SMALL` seconds, those of `WHOLE`, those that spend most
+of their time in other processes, whose branches nobody sees, and those that caught a mutation alone
+(`python -m tests.slow.mutations`). Of the others it runs those that add the most branches in a
+second of CPU time, until no branch is left, except those that the later ones make needless. The
+rest has the mark `long`.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ import pathlib
 import re
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
@@ -30,6 +32,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 FILE = ROOT / "tests" / "nightly.json"
 BRANCHES = ROOT / ".branches"  # the last measurement: coverage.py's files, and the runs
 _RUNS = BRANCHES / "runs.json"
+SMALL = 0.1  # seconds of CPU time
 KINDS = ("one", "several", "xla")
 CODE = ("trainer", "models", "input_pipelines")
 # The properties of Octet on each device and of each way to write a model, what earlier versions
@@ -87,50 +90,73 @@ def choose(
     seen: the places in `branches` of those that each test ran; a test that ran none is in the gate.
     alone: tests that the gate keeps, as each caught a mutation that no other test caught.
   """
-  of_file = {}
-  for number, branch in enumerate(branches):
-    of_file.setdefault(own_tests(branch.file), set()).add(number)
-
-  def parts(test):
-    """Yields (kind of device, whether it is the code's own file of tests, branches)."""
-    ran = seen.get(test, set())
-    for kind in runs[test].kinds:
-      yield (kind, False), ran
-      yield (kind, True), ran & of_file.get(test.partition("::")[0], set())
-
-  left = {(kind, is_own): set() for kind in KINDS for is_own in (False, True)}
-  for test in runs:
-    for key, ran in parts(test):
-      left[key] |= ran
+  parts = _parts(runs, branches, seen)
+  left = {key: set().union(*(part.get(key, ()) for part in parts.values())) for key in _KEYS}
 
   def take(test):
-    for key, ran in parts(test):
+    for key, ran in parts[test].items():
       left[key] -= ran
 
-  others = set()
+  gate, others, chosen = [], set(), []
   for test, run in runs.items():
     is_seen = seen.get(test) and run.elsewhere < run.seconds / 2
-    if not is_seen or run.seconds < durations.QUICK or test in alone or WHOLE.match(test):
-      take(test)
-    else:
+    if is_seen and run.seconds >= SMALL and test not in alone and not WHOLE.match(test):
       others.add(test)
+    else:
+      gate.append(test)
+      take(test)
   # First each file of tests covers its own code, since other tests then have less to add. A test
   # adds less the more tests are taken. So its value of an earlier round is an upper bound, and a
   # test whose new value is still the highest is the best.
-  for is_own in (True, False):
+  for keys in (_KEYS[:1], _KEYS[1:]):
     bounds = [(-math.inf, test) for test in sorted(others)]
     while bounds:
       bound, test = heapq.heappop(bounds)
-      added = sum(len(ran & left[key]) for key, ran in parts(test) if key[1] == is_own)
+      added = sum(len(ran & left[key]) for key, ran in parts[test].items() if key in keys)
       value = added / runs[test].seconds
       if not added:
         continue
       if -value <= bound:
         others.discard(test)
+        chosen.append(test)
         take(test)
       else:
         heapq.heappush(bounds, (-value, test))
-  return sorted(others)
+  chosen.sort(key=lambda test: (-runs[test].seconds, test))
+  return sorted(others | _needless(chosen, gate, parts))
+
+
+_KEYS = ("own", *KINDS)
+
+
+def _parts(runs, branches, seen):
+  """Returns what each test runs: for each of _KEYS the numbers of branches."""
+  of_file = {}
+  for number, branch in enumerate(branches):
+    of_file.setdefault(own_tests(branch.file), set()).add(number)
+  parts = {}
+  for test, run in runs.items():
+    ran = seen.get(test, set())
+    own = ran & of_file.get(test.partition("::")[0], set())
+    parts[test] = {"own": own} | dict.fromkeys(run.kinds, ran)
+  return parts
+
+
+def _needless(chosen, gate, parts):
+  """Returns those of the chosen tests all of whose branches others run, the first ones first."""
+  times = Counter()
+  for test in (*gate, *chosen):
+    times.update(_numbered(parts[test]))
+  needless = set()
+  for test in chosen:
+    if all(times[each] > 1 for each in _numbered(parts[test])):
+      times.subtract(_numbered(parts[test]))
+      needless.add(test)
+  return needless
+
+
+def _numbered(part):
+  return [(key, number) for key, ran in part.items() for number in ran]
 
 
 def own_tests(file: str) -> str:

@@ -28,14 +28,20 @@ def test_a_test_that_adds_no_branch_is_left():
   assert choose(runs, seen) == [FAR + "half", FAR + "other_half"]
 
 
+def test_a_test_that_later_ones_make_needless_is_left():
+  runs = {FAR + "middle": run(), FAR + "left": run(2.0), FAR + "right": run(2.0)}
+  seen = {FAR + "middle": {1, 2}, FAR + "left": {0, 1}, FAR + "right": {2, 3}}
+  assert choose(runs, seen) == [FAR + "middle"]
+
+
 def test_quick_tests_come_first():
-  runs = {FAR + "quick": run(0.1), FAR + "slow": run(3.0)}
+  runs = {FAR + "quick": run(0.05), FAR + "slow": run(3.0)}
   assert choose(runs, {FAR + "quick": {0, 1}, FAR + "slow": {0, 1}}) == [FAR + "slow"]
   assert choose(runs, {FAR + "quick": {0}, FAR + "slow": {0, 1}}) == []
 
 
 def test_a_process_that_takes_little_changes_nothing():
-  runs = {FAR + "quick": run(0.1), FAR + "checked": run(1.0, elsewhere=0.4)}
+  runs = {FAR + "quick": run(0.05), FAR + "checked": run(1.0, elsewhere=0.4)}
   assert choose(runs, {test: {0, 1} for test in runs}) == [FAR + "checked"]
 
 
@@ -59,7 +65,7 @@ def test_the_own_file_of_tests_runs_the_code():
   ],
 )
 def test_some_tests_stay_whatever_they_add(name, kept):
-  runs = {FAR + "quick": run(0.1), name: kept}
+  runs = {FAR + "quick": run(0.05), name: kept}
   seen = {FAR + "quick": {0, 1}, name: set() if "unseen" in name else {0}}
   assert choose(runs, seen, alone=[FAR + "alone"]) == []
 
