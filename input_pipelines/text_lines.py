@@ -160,7 +160,7 @@ def load(
     The texts, and their labels (int32 [n]).
   """
   texts, labels = [], []
-  for file in _files(path):
+  for file in _files(path, "text_lines.input_fn.path"):
     for number, row in _rows(file):
       place = f"{file}, line {number}"
       if (
@@ -182,18 +182,18 @@ def load(
 
 def texts(path: str, text_key: str) -> Iterator[str]:
   """Yields the texts of files. Lines need no label. For Args and Raises see `input_fn`."""
-  for file in _files(path):
+  for file in _files(path, "--input"):
     for number, row in _rows(file):
       if not isinstance(row, dict) or not isinstance(row.get(text_key), str):
         raise errors.InputError(f"{file}, line {number} has no {text_key!r} (--text_key).")
       yield row[text_key]
 
 
-def _files(path):
+def _files(path, setting):
   # A name with brackets means a file first, and a pattern only without such a file.
   paths = [path] if tf.io.gfile.exists(path) else sorted(tf.io.gfile.glob(path))
   if not paths:
-    raise errors.InputError(f"There is no file {path} (text_lines.input_fn.path).")
+    raise errors.InputError(f"There is no file {path} ({setting}).")
   return paths
 
 

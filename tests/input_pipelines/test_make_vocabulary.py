@@ -45,6 +45,11 @@ def test_too_rare_words_write_no_file(write, tmp_path):
   assert not (tmp_path / "v.txt").exists()
 
 
+def test_a_missing_file_names_the_flag(write):
+  with pytest.raises(errors.InputError, match=r"There is no file none\.tsv \(--input\)"):
+    write("--input=none.tsv")
+
+
 def test_a_missing_flag_is_told_with_an_example():
   with mains.loaded(NAME) as main, pytest.raises(errors.SettingError, match="No --input. Try"):
     main.main(["make_vocabulary"])
