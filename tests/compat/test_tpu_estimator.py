@@ -445,6 +445,28 @@ def test_batches_of_another_size_than_the_program_gave_are_taken(tmp_path, kind)
       np.testing.assert_allclose(each[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+def test_a_resumed_training_skips_batches_of_unknown_size(tmp_path):
+  """Each core takes a batch of its own."""
+
+  def input_fn(params):
+    x, y = programs.arrays()
+    dataset = tf.data.Dataset.from_tensor_slices(({"x": x}, y)).repeat()
+    return dataset.batch(params["batch_size"])
+
+  found = []
+  for calls in ([6], [3, 6]):
+    for max_steps in calls:
+      kind = contrib_tpu.InputPipelineConfig.PER_HOST_V2
+      estimator = programs.tpu_estimator(
+        tmp_path / str(len(calls)), "cpu:2", per_host_input_for_training=kind
+      )
+      estimator.train(input_fn, max_steps=max_steps)
+    names = estimator.get_variable_names()
+    found.append({name: estimator.get_variable_value(name) for name in names})
+  for name, value in found[0].items():
+    np.testing.assert_array_equal(found[1][name], value, err_msg=name)
+
+
 def test_batches_that_the_cores_cannot_share_are_refused(tmp_path):
   def input_fn(params):
     x, y = programs.arrays()

@@ -34,6 +34,11 @@ class Reading:
     """Returns whether an input_fn's batch is for all cores together."""
     return self._config.train_distribute is None
 
+  @property
+  def _batches_a_step(self) -> int:
+    """Returns how many batches of an input_fn the cores take together in a step."""
+    return 1 if self._gives_host_batches else self.octet.device.replicas
+
   def _make_params(self, params: dict[str, Any], mode: str) -> Any:
     """Returns the params for a function of the program, from Octet's params of a mode."""
     raise NotImplementedError
@@ -51,8 +56,7 @@ class Reading:
       looked_up.append(self._call(kind, input_fn, {}))
       if steps is not None:
         looked_up[0] = looked_up[0].take(steps)
-      shares = 1 if self._gives_host_batches else self.octet.device.replicas
-      self._note_size(kind, input_fns.batch_size(looked_up[0]) * shares)
+      self._note_size(kind, input_fns.batch_size(looked_up[0]) * self._batches_a_step)
     return _Reader(self, kind, input_fn, looked_up)
 
   def _connect(self) -> Any:
@@ -87,9 +91,8 @@ class Reading:
     if kind != "train":
       return self._for_cores(dataset, params["batch_size"])
     if start and not again and dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-      # With PER_HOST_V2 and with a strategy, a batch is one core's.
       size = tf.nest.flatten(dataset.element_spec)[0].shape[0]
-      dataset = dataset.skip(start // (size or self._sizes[kind]))
+      dataset = dataset.skip(start // (size or self._sizes[kind] // self._batches_a_step))
     return self._cut(dataset, params["batch_size"])
 
   def _note_size(self, kind: str, size: int) -> None:
