@@ -310,6 +310,19 @@ def test_a_model_fn_gets_the_arguments_that_it_names(tmp_path):
     programs.estimator(tmp_path, fn=model_fn, params={"a": 1})
 
 
+def test_a_model_fn_without_labels_is_for_input_fns_without_labels(tmp_path):
+  def model_fn(features, mode):
+    loss = tf.reduce_mean(programs.logits_of(features))
+    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+    return tf_estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+  estimator = programs.estimator(tmp_path, fn=model_fn)
+  with pytest.raises(errors.SettingError, match=r"model_fn does not take labels, but the input_fn"):
+    estimator.train(batches(16), steps=1)
+  estimator.train(lambda: batches(16)().map(lambda x, y: x), steps=1)
+  assert estimator.evaluate(lambda: batches(16)().map(lambda x, y: x), steps=1)["global_step"] == 1
+
+
 def test_a_batch_that_cores_cannot_share_is_refused(tmp_path):
   with pytest.raises(errors.SettingError, match="batches of 12, which 8 cores cannot share"):
     programs.estimator(tmp_path, "cpu:8").train(batches(12), steps=1)

@@ -27,6 +27,22 @@ def test_a_strategy_is_the_device_and_connects_nothing(monkeypatch):
     _ = distribute.ParameterServerStrategy
 
 
+def test_missing_gpus_are_told_if_the_program_names_a_number(monkeypatch, caplog):
+  gpus = []
+  monkeypatch.setattr(tensorflow.config, "list_physical_devices", lambda kind: gpus)
+  assert distribute.MirroredStrategy().device == "cpu"
+  assert not caplog.messages
+  assert distribute.MirroredStrategy(num_gpus=7).device == "cpu"
+  assert caplog.messages == [
+    "MirroredStrategy is for 7 devices, and there are 0 GPUs. The machine has one CPU core for it. "
+    "OCTET_DEVICE=cpu:7 makes as many virtual cores."
+  ]
+  gpus += ["a", "b", "c"]
+  assert distribute.MirroredStrategy().device == "gpu:3"
+  assert distribute.MirroredStrategy(num_gpus=2).device == "gpu:2"
+  assert len(caplog.messages) == 1
+
+
 def test_cores_of_octet_device_exist_before_tensorflow_starts(monkeypatch):
   made, config = [], tensorflow.config
   monkeypatch.setattr(config, "get_logical_device_configuration", lambda cpu: None)
