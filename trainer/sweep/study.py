@@ -275,9 +275,11 @@ def without_password(url: str) -> str:
   import sqlalchemy
 
   try:
-    return sqlalchemy.engine.make_url(url).render_as_string(hide_password=True)
+    parsed = sqlalchemy.engine.make_url(url)
   except sqlalchemy.exc.ArgumentError:
     return url
+  # Rendered anew, an address has %C3%BC for each ü of a folder.
+  return url if parsed.password is None else parsed.render_as_string(hide_password=True)
 
 
 def _difference(before, now, name=""):

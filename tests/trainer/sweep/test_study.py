@@ -136,6 +136,20 @@ def test_a_folder_may_have_the_signs_of_an_address(tmp_path, settings):
 
 
 @pytest.mark.parametrize(
+  ("url", "shown"),
+  [
+    ("sqlite:////runs/größe/sweep.db", "sqlite:////runs/größe/sweep.db"),
+    ("postgresql://me:secret@host/a", "postgresql://me:***@host/a"),
+    ("postgresql://me@host/a", "postgresql://me@host/a"),
+    ("nonsense", "nonsense"),
+  ],
+  ids=["a file", "a password", "no password", "no address"],
+)
+def test_an_address_is_shown_without_its_password(url, shown):
+  assert study.without_password(url) == shown
+
+
+@pytest.mark.parametrize(
   ("url", "message"),
   [
     ("postgresql://me:secret@localhost:1/none", "cannot use it: .*onnect"),
