@@ -310,7 +310,7 @@ def test_a_model_fn_gets_the_arguments_that_it_names(tmp_path):
     programs.estimator(tmp_path, fn=model_fn, params={"a": 1})
 
 
-def test_a_model_fn_without_labels_is_for_input_fns_without_labels(tmp_path):
+def test_a_model_fn_without_labels_refuses_labels(tmp_path):
   def model_fn(features, mode):
     loss = tf.reduce_mean(programs.logits_of(features))
     train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())

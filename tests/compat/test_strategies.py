@@ -94,7 +94,7 @@ def test_each_core_takes_a_batch_of_the_input_fn(tmp_path, monkeypatch, make):
 
 
 @pytest.mark.parametrize(("eval_distribute", "seen"), [(True, 32), (False, 16)])
-def test_each_core_evaluates_a_batch_in_a_step_of_eval_distribute(
+def test_eval_distribute_evaluates_a_batch_on_each_core(
   tmp_path, monkeypatch, eval_distribute, seen
 ):
   monkeypatch.setenv("OCTET_DEVICE", "cpu:2")

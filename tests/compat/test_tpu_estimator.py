@@ -522,7 +522,7 @@ class OwnDict(dict):
   """A program's own class of features."""
 
 
-def test_features_of_a_dict_of_an_own_class_reach_the_model_fn_in_it():
+def test_features_in_a_dict_of_an_own_class_keep_its_class():
   given = OwnDict(x=batch_axes.Rows(tf.zeros([4, 2])), y=[tf.ones([2])]), None
   features, labels = batch_axes.as_given(given)
   assert type(features) is OwnDict

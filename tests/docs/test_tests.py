@@ -33,3 +33,7 @@ def test_names_are_listed_that_are_too_long(tmp_path):
   text = f"def {just}():\n  pass\n\n\nclass TestCase:\n  def {over}(self):\n    pass\n"
   write(tmp_path, ("tests/test_a.py", text))
   assert list(tests.long_names(tmp_path)) == [f"tests/test_a.py::{over}"]
+
+
+def test_no_name_of_octets_tests_is_too_long():
+  assert list(tests.long_names()) == []
