@@ -39,6 +39,9 @@ INITIALIZE_WITH_INITIALIZER = private_names.member(
   "keras.src.backend.Variable._initialize_with_initializer"
 )
 
+# Assigns a value, also for `load_weights` and `set_weights`.
+ASSIGN = private_names.member("keras.src.backend.Variable.assign")
+
 # Returns the seed for one random operation.
 NEXT_SEED = private_names.member("keras.src.random.seed_generator.SeedGenerator.next")
 

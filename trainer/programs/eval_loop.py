@@ -135,10 +135,10 @@ class EvalLoop:
     batches = [element] * self._replicas
     (losses, tensors), traced = self._program.run_step(Kind.EVAL, batches)
     # The step joins the replicas' tensors, and each replica had the whole batch: keep one copy.
-    readers = self.host_metrics(name).update(
-      traced.metric_fn,
-      tf.nest.map_structure(lambda tensor: tensor[: _sizes(tensor)[0] // self._replicas], tensors),
+    of_one = tf.nest.map_structure(
+      lambda tensor: tensor[: group_results.first_size(tensor) // self._replicas], tensors
     )
+    readers = self.host_metrics(name).update(traced.metric_fn, of_one)
     return dict(loss_sum=tf.cast(losses[0], tf.float64) * size, metrics=metrics_lib.read(readers))
 
 

@@ -27,15 +27,27 @@ def add_to_metrics(
   cores = tf.where(counts)  # int64 [counting batches, 1]
 
   # tf.boolean_mask and tf.repeat would add fifty operations for each tensor.
-  @functools.cache
-  def rows_of(size):
-    return tf.reshape(cores * size + np.arange(size), [-1])
+  def rows_of(size, numbers):
+    return tf.reshape(cores * size + numbers, [-1])
+
+  rows_of_known = functools.cache(lambda size: rows_of(size, np.arange(size)))
 
   def of_whole(tensor):
-    # Lists also where a program has turned TensorFlow's new shapes off.
-    return tf.gather(tensor, rows_of(tensor.shape.as_list()[0] // counts.shape.as_list()[0]))
+    size = first_size(tensor) // counts.shape.as_list()[0]
+    is_known = isinstance(size, int)
+    return tf.gather(tensor, rows_of_known(size) if is_known else rows_of(size, tf.range(size)))
 
   return host_metrics.update(metric_fn, tf.nest.map_structure(of_whole, tensors))
+
+
+def first_size(tensor: tf.Tensor) -> Any:
+  """Returns the size of a tensor's first axis: an int, or int64 if the trace does not know it.
+
+  Some layers lose the size of the batch, such as TextVectorization.
+  """
+  # A list also where a program has turned TensorFlow's new shapes off.
+  size = None if tensor.shape.rank is None else tensor.shape.as_list()[0]
+  return tf.shape(tensor, tf.int64)[0] if size is None else size
 
 
 def sum_of_losses(losses: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:

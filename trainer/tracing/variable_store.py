@@ -21,9 +21,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from trainer.internals import patches, tensorflow_internals
+from trainer.internals import keras_internals, patches, tensorflow_internals
 from trainer.tracing import (
   fetched_operations,
   graph_collections,
@@ -316,6 +317,17 @@ class VariableStore:
         if name in home:
           home[name].assign(value())
 
+  def set_initial_value(self, variable: keras.Variable, value: Any) -> bool:
+    """Makes an array the initial value of a variable; returns False for a variable from outside."""
+    for home in (self.variables, self._local):
+      for name, own in home.items():
+        if own is variable.value:
+          self._initial_values[name] = initial_values.InitialValue(
+            np.asarray(value, own.dtype.as_numpy_dtype), name, self._seed
+          )
+          return True
+    return False
+
   def first_value(self, variable: tf.Variable) -> tf.Tensor:
     """Returns the value at the start of an evaluation.
 
@@ -372,6 +384,20 @@ def is_traced_here() -> bool:
   Operations in a tf.Graph that a model_fn opens itself do not.
   """
   return current() is not None and tf.compat.v1.get_default_graph().building_function
+
+
+@patches.replaces(*keras_internals.ASSIGN, inside=_current)
+def _assign(original, variable, value):
+  """Takes an array as an initial value, as `load_weights` and `set_weights` assign it.
+
+  As an operation of the step it would undo the training in each step.
+  """
+  is_array = hasattr(value, "__array__") and not isinstance(value, np.generic)  # h5py's, too
+  if is_array and not tf.is_tensor(value) and not isinstance(value, keras.Variable):
+    has_shape = tuple(value.shape) == tuple(variable.shape)
+    if has_shape and is_traced_here() and _current.get().set_initial_value(variable, value):
+      return value
+  return original(variable, value)
 
 
 @dataclasses.dataclass(frozen=True)

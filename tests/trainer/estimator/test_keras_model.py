@@ -165,6 +165,65 @@ def test_one_core_and_two_agree(tmp_path):
   np.testing.assert_allclose(values[0], values[1], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("device", ["cpu", "cpu:2"])
+@pytest.mark.parametrize("file", ["model.keras", "model.weights.h5", "model.h5"])
+def test_a_training_begins_with_the_weights_that_build_model_loads(tmp_path, file, device):
+  saved = keras_programs.functional()
+  path = str(tmp_path / file)
+  saved.save_weights(path) if file == "model.weights.h5" else saved.save(path)
+
+  def build():
+    if file != "model.weights.h5":
+      return keras.models.load_model(path)
+    model = keras_programs.functional()
+    model.load_weights(path)
+    return model
+
+  settings = dict(keras_programs.SETTINGS, optimizer=keras.optimizers.SGD(0.1))
+  estimator = keras_programs.estimator_of(
+    keras_model.model_fn_from_keras(build, **settings), tmp_path / "out", device
+  )
+  estimator.train(keras_programs.train_input_fn, max_steps=3)
+  saved.compile(settings["optimizer"], settings["loss"])
+  saved.fit(keras_programs.train_input_fn({"batch_size": 16}).take(3), verbose=0)
+  model = into_keras.load_into_keras(tmp_path / "out", build)
+  for ours, theirs in zip(model.get_weights(), saved.get_weights(), strict=True):
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:2"])
+def test_a_model_that_loses_the_size_of_the_batch_is_evaluated(tmp_path, device):
+  texts = tf.constant([["good film"], ["bad film"], ["good"], ["bad"], ["film"]])
+  labels = np.array([1, 0, 1, 0, 1])
+  words = ["good", "bad", "film"]
+
+  def build():
+    vectorize = keras.layers.TextVectorization(output_sequence_length=2, vocabulary=words)
+    embed = keras.layers.Embedding(5, 2), keras.layers.Flatten(), keras.layers.Dense(2)
+    return keras.Sequential([keras.Input([1], dtype="string"), vectorize, *embed])
+
+  def input_fn(params):
+    return tf.data.Dataset.from_tensor_slices((texts, labels)).batch(params["batch_size"])
+
+  def train_input_fn(params):
+    repeated = tf.data.Dataset.from_tensor_slices((texts, labels)).repeat()
+    return repeated.batch(params["batch_size"], drop_remainder=True)
+
+  loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+  estimator = trainer.Estimator(
+    keras_model.model_fn_from_keras(build, loss, "sgd", metrics=["accuracy"]),
+    str(tmp_path),
+    trainer.RunConfig(device=device),
+    train_batch_size=4,
+    eval_batch_size=4,
+  )
+  estimator.train(train_input_fn, max_steps=1)
+  results = estimator.evaluate(input_fn)  # a whole batch, and a batch of one
+  model = into_keras.load_into_keras(tmp_path, build)
+  found = model.predict(texts, verbose=0).argmax(-1) == labels
+  assert results["accuracy"] == pytest.approx(found.mean())
+
+
 def test_mistakes_are_named(tmp_path):
   def fails_with(build_model, message, **settings):
     with pytest.raises(errors.SettingError, match=message):

@@ -1,6 +1,7 @@
 """The results of the batches of a group, with the padding left out."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from trainer.programs import group_results
@@ -8,14 +9,18 @@ from trainer.programs import group_results
 ROWS = np.array([2, 0, 1])  # examples that count, in batches of two
 
 
-def test_metrics_take_the_batches_that_count():
+@pytest.mark.parametrize("shape", [[6, 2], [None, 2], None])
+def test_metrics_take_the_batches_that_count(shape):
   class Metrics:
     def update(self, metric_fn, tensors):
       return metric_fn(tensors)
 
-  tensors = {"x": tf.reshape(tf.range(12), [6, 2])}
-  counts = tf.constant([True, False, True])
-  found = group_results.add_to_metrics(Metrics(), lambda given: given["x"], tensors, counts)
+  @tf.function(input_signature=[tf.TensorSpec(shape, tf.int32)])
+  def add(x):
+    counts = tf.constant([True, False, True])
+    return group_results.add_to_metrics(Metrics(), lambda given: given["x"], {"x": x}, counts)
+
+  found = add(tf.reshape(tf.range(12), [6, 2]))
   np.testing.assert_array_equal(found, [[0, 1], [2, 3], [8, 9], [10, 11]])
 
 

@@ -233,3 +233,33 @@ def test_a_variable_by_the_name_of_its_scope_is_one_on_all_cores(tmp_path, devic
   estimator = programs.estimator(tmp_path, model_fn, device=device)
   estimator.train(programs.train_input, steps=1)
   assert set(estimator.get_variable_names()) >= {"part", "w", "b"}
+
+
+@pytest.mark.parametrize("may_change", [variable_store.ANY, variable_store.NOTHING])
+def test_an_array_assigned_to_a_keras_variable_is_its_initial_value(store, may_change):
+  loaded = np.float32([[1.0], [2.0]])
+
+  def fn():
+    layer = keras.layers.Dense(1, name="dense")
+    layer.build([None, 2])
+    layer.set_weights([loaded, np.zeros(1, np.float32)])
+    return layer.kernel.assign_add(tf.ones([2, 1]))
+
+  step = tf.function(lambda: store.run(fn, (), STEP, may_change=may_change), autograph=False)
+  step.get_concrete_function()
+  store.reset()
+  kernel = store.variables["dense/kernel"]
+  np.testing.assert_array_equal(kernel, loaded)
+  for _ in range(2):
+    step()
+  np.testing.assert_array_equal(kernel, loaded + (2 if may_change == variable_store.ANY else 0))
+
+
+def test_an_array_of_another_shape_is_keras_error(store):
+  def fn():
+    layer = keras.layers.Dense(1)
+    layer.build([None, 2])
+    layer.kernel.assign(np.zeros([3, 1], np.float32))
+
+  with pytest.raises(ValueError, match="must match"):
+    run(store, fn)
