@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.checkpoints import directory, keras_weights, leases, own_names, reader
+from trainer.internals import keras_internals
 from trainer.tracing import keras_scope
 
 
@@ -43,10 +44,20 @@ def load_into_keras(
     raise errors.SettingError(
       f"load_into_keras: the model {model.name!r} has no variables yet: build it, or call it once."
     )
-  leases.read(
-    lambda: directory.resolve(str(checkpoint_path)),
-    lambda path: reader.restore(path, variables, _stored_as(variables, reader.shapes(path))),
-  )
+  # A layer that `adapt` has prepared keeps its values, which may be in no checkpoint.
+  adapted = {
+    variable.path
+    for layer in keras_internals.layers_of(model)
+    if hasattr(layer, "adapt")
+    for variable in layer.variables
+  }
+
+  def restore(path):
+    found = reader.shapes(path)
+    wanted = {name: each for name, each in variables.items() if name not in adapted - found.keys()}
+    reader.restore(path, wanted, _stored_as(wanted, found))
+
+  leases.read(lambda: directory.resolve(str(checkpoint_path)), restore)
   return model
 
 

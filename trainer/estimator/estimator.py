@@ -69,6 +69,17 @@ def _in_turn(method):
   return call_in_turn
 
 
+def _check_keras(precision):
+  """Raises SettingError for a precision that the program has set in Keras alone."""
+  policy, floats = keras.config.dtype_policy().name, keras.config.floatx()
+  if (policy, floats) not in {("float32", "float32"), (f"mixed_{precision}", "float32")}:
+    raise errors.SettingError(
+      f"Keras has the dtype policy {policy} (floats are {floats}), and Octet's layers follow "
+      f"RunConfig(precision={precision!r}) (--precision): set it to 'float32' or 'bfloat16', and "
+      "leave Keras's policy and floatx at float32."
+    )
+
+
 class Estimator:
   """Runs a model_fn.
 
@@ -115,6 +126,7 @@ class Estimator:
     self.config = config or run_config.RunConfig()
     if not isinstance(self.config, run_config.RunConfig):
       raise errors.SettingError(f"config must be a trainer.RunConfig; got {self.config!r}.")
+    _check_keras(self.config.precision)
     options = options_lib.check(export_options)
     checked_model_fn = spec.ModelFn(model_fn)
     checked_model_fn.check_params(params)

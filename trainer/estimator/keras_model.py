@@ -18,11 +18,15 @@ import tensorflow as tf
 from trainer import errors, spec
 from trainer.checkpoints import into_keras
 from trainer.config import gin_names
+from trainer.estimator import keras_copies
 from trainer.inputs import weights
 from trainer.internals import keras_internals
 from trainer.optimization import optimizers
 
 ModeKeys = spec.ModeKeys
+
+# The methods of a Keras model in whose place Octet has its own.
+_STEPS = ("train_step", "test_step", "predict_step", "compute_metrics")
 
 
 @gin_names.configurable(module="trainer")
@@ -38,8 +42,9 @@ def model_fn_from_keras(
   Args:
     build_model: makes a new model at each call: functional, sequential or subclassed, compiled or
       not. Octet adds the losses of regularizers and `add_loss` to the loss. It calls a model's own
-      `compute_loss`, and not its own `train_step`. A checkpoint contains the variables that
-      `compile` makes ("loss/total", and the variables of metric objects); Octet does not use them.
+      `compute_loss`, and refuses a model with its own `train_step`. The weights that it loads are
+      initial values. A checkpoint contains the variables that `compile` makes ("loss/total", and
+      the variables of metric objects); Octet does not use them.
     loss: as for `keras.Model.compile`; None for the model's compiled loss.
     optimizer: as for `keras.Model.compile`, or a function that makes an optimizer, such as its
       class; None for the model's compiled optimizer.
@@ -55,9 +60,10 @@ def model_fn_from_keras(
     `trainer.inputs.weights`.
 
   Raises:
-    SettingError: the model_fn raises it: build_model does not make a Keras model; there is no loss
-      or optimizer here or in the model; RunConfig.class_weight has a class that the model lacks; or
-      a loss divides by the weights of a batch.
+    SettingError: the model_fn raises it: build_model does not make a Keras model, or makes one with
+      steps of its own; there is no loss or optimizer here or in the model; a copy of a metric or an
+      optimizer is unlike it; RunConfig.class_weight has a class that the model lacks; a loss
+      divides by the weights of a batch; or a loss on several cores is a sum.
   """
   make_optimizer = _maker(optimizer)
 
@@ -65,26 +71,18 @@ def model_fn_from_keras(
     del params
     training = mode == ModeKeys.TRAIN
     model = into_keras.build(build_model)
-    outputs = model(_inputs(model, features), training=training)
-    # With bfloat16 layers, Octet still computes losses and metrics in float32.
-    outputs = tf.nest.map_structure(
-      lambda output: tf.cast(output, tf.float32) if output.dtype.is_floating else output, outputs
-    )
+    _check_steps(model)
+    outputs = tf.nest.map_structure(_in_float32, model(_inputs(model, features), training=training))
     if mode == ModeKeys.PREDICT:
       return spec.EstimatorSpec(mode, predictions=_named_outputs(outputs))
     names = getattr(model, "output_names", None)
     # Not model.compile: its metrics' variables would become variables of the model.
     if loss is not None:
       keras_internals.set_loss(model, loss, names)
-    elif not model.compiled and not model.losses:
-      raise errors.SettingError(
-        f"model_fn_from_keras: {spec.name_of(build_model)} returns a model without a loss: compile "
-        "it with one, or give loss=."
-      )
-    _check_labels(model.loss if loss is None else loss, labels)
+    _check_loss(model, loss, labels, spec.name_of(build_model))
     if sample_weight is not None:
       _check_weights(model, outputs, config, mode)
-    total = model.compute_loss(features, labels, outputs, sample_weight, training=training)
+    total = keras_internals.compute_loss(model, features, labels, outputs, sample_weight, training)
     if mode == ModeKeys.EVAL:
       compiled, compiled_weighted = keras_internals.compiled_metrics(model)
       wanted = metrics or compiled, weighted_metrics or compiled_weighted
@@ -96,6 +94,50 @@ def model_fn_from_keras(
     )
 
   return model_fn
+
+
+def _check_steps(model):
+  """Raises SettingError if a model has steps of its own, which Octet would not call."""
+  own = [name for name in _STEPS if getattr(type(model), name) is not getattr(keras.Model, name)]
+  if own:
+    kind = type(model).__name__
+    raise errors.SettingError(
+      f"model_fn_from_keras: the model {kind} has its own {' and '.join(own)}, and Octet would not "
+      "call it. Override compute_loss instead, or write a model_fn (docs/for_keras_users.md). If "
+      f"Keras's serves as well: class Mine({kind}): {own[0]} = keras.Model.{own[0]}."
+    )
+
+
+def _in_float32(output):
+  """Casts an output: with bfloat16 layers, Octet still computes losses and metrics in float32."""
+  if not output.dtype.is_floating or output.dtype == tf.float32:
+    return output
+  cast = tf.cast(output, tf.float32)
+  keras_internals.set_mask(cast, keras_internals.mask_of(output))
+  return cast
+
+
+def _check_loss(model, loss, labels, name):
+  """Raises an error for a loss that is missing, or that does not fit the labels or the cores."""
+  of_labels = getattr(model, "loss", None) if loss is None else loss
+  if type(model).compute_loss is keras.Model.compute_loss:
+    if of_labels is None and not model.losses:
+      raise errors.SettingError(
+        f"model_fn_from_keras: {name} returns a model without a loss: compile it with one, or give "
+        "loss=."
+      )
+    if of_labels is not None and labels is None:
+      raise errors.SettingError(
+        f"model_fn_from_keras: the loss {of_labels!r} needs labels, and the input_fn gives none: "
+        "return a dataset of (features, labels)."
+      )
+  replicas = tf.distribute.get_strategy().num_replicas_in_sync
+  if replicas > 1 and "sum" in keras_internals.loss_reductions(model):
+    raise errors.SettingError(
+      f"model_fn_from_keras: a loss has reduction='sum', and Octet takes the mean over {replicas} "
+      "cores: take 'sum_over_batch_size', Keras's default, and a learning rate times the batch."
+    )
+  _check_labels(of_labels, labels)
 
 
 def _check_labels(loss, labels):
@@ -147,7 +189,7 @@ def _maker(optimizer):
       # Keras adds a number that depends on how many optimizers the process has made. Names in
       # checkpoints must not depend on that.
       config["name"] = own_name
-    return lambda model: type(optimizer).from_config(config)
+    return lambda model: keras_copies.optimizer(optimizer, config)
   return lambda model: (
     keras.optimizers.get(optimizer) if isinstance(optimizer, str) else optimizer()
   )
@@ -187,14 +229,20 @@ def _eval_metrics(metrics, labels, outputs, sample_weight, output_names):
       f"model_fn_from_keras: the metrics {list(filter(None, metrics))!r} need labels, and the "
       "input_fn gives none."
     )
+  # Keras keeps a mask as an attribute of the tensor, which the way to the host loses.
+  masks = [keras_internals.mask_of(output) for output in tf.nest.flatten(outputs)]
+  masks = {index: mask for index, mask in enumerate(masks) if mask is not None}
   # tf.nest would take None for a tensor.
-  structure = (labels, outputs) if sample_weight is None else (labels, outputs, sample_weight)
+  structure = (labels, outputs, masks) + (() if sample_weight is None else (sample_weight,))
 
   def metric_fn(*tensors):
-    labels, outputs, sample_weight = (*tf.nest.pack_sequence_as(structure, tensors), None)[:3]
+    labels, outputs, masks, sample_weight = (*tf.nest.pack_sequence_as(structure, tensors), None)[
+      :4
+    ]
+    for index, mask in masks.items():
+      keras_internals.set_mask(tf.nest.flatten(outputs)[index], mask)
     copies = tf.nest.map_structure(
-      lambda m: type(m).from_config(m.get_config()) if isinstance(m, keras.metrics.Metric) else m,
-      metrics,
+      lambda m: keras_copies.metric(m) if isinstance(m, keras.metrics.Metric) else m, metrics
     )
     return keras_internals.updated_metrics(*copies, labels, outputs, sample_weight, output_names)
 

@@ -40,7 +40,10 @@ def check_shapes(
       )
     sizes = shape.as_list()
     if static and kind == Kind.TRAIN and sizes[0] is None:
-      raise errors.InputError(f"{path} has shape {_shown(sizes)}: batch with drop_remainder=True")
+      raise errors.InputError(
+        f"{path} has shape {_shown(sizes)}: batch with drop_remainder=True. If a later map loses "
+        f"the size, as a layer of Keras may, end it with tf.ensure_shape(x, [{batch_size}, ...])."
+      )
     if sizes[0] not in (None, batch_size):
       raise errors.InputError(
         f'{path} ({kind}) has shape {_shown(sizes)}: the batch must be params["batch_size"], '
@@ -49,7 +52,8 @@ def check_shapes(
     if static and None in sizes[1:]:
       raise errors.InputError(
         f"{path} ({kind}) has shape {_shown(sizes)}: pad or resize to a known size of each axis "
-        "but the batch."
+        "but the batch, or state it by tf.ensure_shape. One CPU or GPU also trains without known "
+        "sizes: RunConfig(static_shapes=False)."
       )
 
 

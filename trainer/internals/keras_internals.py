@@ -69,6 +69,10 @@ Functional = private_names.find("keras.src.models.functional.Functional")
 auto_name = private_names.find("keras.src.utils.naming.auto_name")
 to_snake_case = private_names.find("keras.src.utils.naming.to_snake_case")
 
+# The attribute of a tensor with Keras's mask.
+_MASK = "_keras_mask"
+
+_compute_loss = private_names.find("keras.Model._compute_loss")
 _CompileLoss = private_names.find("keras.src.trainers.compile_utils.CompileLoss")
 _CompileMetrics = private_names.find("keras.src.trainers.compile_utils.CompileMetrics")
 _get_global = private_names.find("keras.src.backend.common.global_state.get_global_attribute")
@@ -169,6 +173,43 @@ def has_own_moments(layer: keras.layers.BatchNormalization) -> bool:
 def renormalizes(layer: keras.layers.BatchNormalization) -> bool:
   """Returns whether a layer does batch renormalization. Older versions of Keras have none."""
   return getattr(layer, "renorm", False)
+
+
+def layers_of(model: keras.Model) -> list[keras.layers.Layer]:
+  """Returns a model's layers, also those inside of layers."""
+  return list(model._flatten_layers(include_self=False))
+
+
+def mask_of(tensor: tf.Tensor) -> tf.Tensor | None:
+  """Returns the mask that Keras keeps with a layer's output: losses and metrics leave it out."""
+  return getattr(tensor, _MASK, None)
+
+
+def set_mask(tensor: tf.Tensor, mask: tf.Tensor | None) -> None:
+  """Sets the mask of a tensor, see `mask_of`."""
+  if mask is not None:
+    setattr(tensor, _MASK, mask)
+
+
+def compute_loss(
+  model: keras.Model, features: Any, labels: Any, outputs: Any, sample_weight: Any, training: bool
+) -> tf.Tensor:
+  """Returns the result of a model's `compute_loss`, which may lack the argument `training`."""
+  return _compute_loss(model, features, labels, outputs, sample_weight, training)
+
+
+def copy_decay_exclusions(
+  optimizer: keras.optimizers.Optimizer, copy: keras.optimizers.Optimizer
+) -> bool:
+  """Gives a copy the names that an optimizer excludes from weight decay.
+
+  Returns:
+    False if the optimizer excludes variables themselves.
+  """
+  pattern = getattr(optimizer, "_exclude_from_weight_decay_pattern", None)
+  if pattern is not None:
+    copy.exclude_from_weight_decay(var_names=[pattern.pattern])
+  return not getattr(optimizer, "_exclude_from_weight_decay", None)
 
 
 def set_loss(model: keras.Model, loss: Any, output_names: list[str] | None) -> None:

@@ -75,6 +75,7 @@ def minimize(
       f"minimize: expected a Keras or a tf.compat.v1.train optimizer, got {optimizer!r}; call a "
       "class first."
     )
+  _refuse_unused_averages(optimizer)
   store = _current_store()
   if combined_gradients.is_idle():
     return tf.no_op()
@@ -240,6 +241,17 @@ class CrossShardOptimizer:
     """Returns other attributes, such as get_slot and variables, from the wrapped optimizer."""
     # Through __dict__: during unpickling, self._optimizer would call this method again.
     return getattr(self.__dict__["_optimizer"], name)
+
+
+def _refuse_unused_averages(optimizer):
+  """Refuses moving averages that only Keras's `fit` would use, at its end."""
+  if getattr(optimizer, "use_ema", False) and not optimizer.ema_overwrite_frequency:
+    raise errors.SettingError(
+      f"minimize: the optimizer {optimizer.name} has use_ema=True, and no evaluation or export "
+      "would use its averages: leave it out, and set minimize.ema_decay = "
+      f"{optimizer.ema_momentum} in gin, or trainer.minimize(..., ema_decay="
+      f"{optimizer.ema_momentum}) in a model_fn."
+    )
 
 
 def _current_store():

@@ -16,6 +16,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from trainer import errors
 from trainer.internals import keras_internals, patches
 from trainer.tracing import cpu_kernels, seeds
 
@@ -325,6 +326,23 @@ def _generator_seed(original):
   `next_seed` does not use the counter.
   """
   return seeds.seed_for(_scope.get().seed, "seed generator")
+
+
+for _kind in (
+  keras.layers.Discretization,
+  keras.layers.IntegerLookup,
+  keras.layers.Normalization,
+  keras.layers.StringLookup,
+  keras.layers.TextVectorization,
+):
+
+  @patches.replaces(_kind, "adapt", inside=_scope)
+  def _adapt(original, layer, *args, **kwargs):
+    """Refuses to adapt in a graph: each step would read the data again, and tables cannot."""
+    raise errors.ModelFnError(
+      f"adapt of the layer {layer.name} ({type(layer).__name__}) would run in every step: adapt "
+      "the layer once, outside of the model_fn or build_model, and use it in there."
+    )
 
 
 # Keras's losses divide by the number of replicas, because Keras sums the gradients of replicas.

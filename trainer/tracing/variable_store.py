@@ -20,6 +20,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import h5py
 import keras
 import numpy as np
 import tensorflow as tf
@@ -322,9 +323,8 @@ class VariableStore:
     for home in (self.variables, self._local):
       for name, own in home.items():
         if own is variable.value:
-          self._initial_values[name] = initial_values.InitialValue(
-            np.asarray(value, own.dtype.as_numpy_dtype), name, self._seed
-          )
+          array = np.asarray(value, own.dtype.as_numpy_dtype)
+          self._initial_values[name] = initial_values.InitialValue(array, name, self._seed)
           return True
     return False
 
@@ -392,11 +392,10 @@ def _assign(original, variable, value):
 
   As an operation of the step it would undo the training in each step.
   """
-  is_array = hasattr(value, "__array__") and not isinstance(value, np.generic)  # h5py's, too
-  if is_array and not tf.is_tensor(value) and not isinstance(value, keras.Variable):
-    has_shape = tuple(value.shape) == tuple(variable.shape)
-    if has_shape and is_traced_here() and _current.get().set_initial_value(variable, value):
-      return value
+  is_array = isinstance(value, np.ndarray | h5py.Dataset)
+  fits = is_array and tuple(value.shape) == tuple(variable.shape)
+  if fits and is_traced_here() and _current.get().set_initial_value(variable, value):
+    return value
   return original(variable, value)
 
 

@@ -167,7 +167,7 @@ def test_one_core_and_two_agree(tmp_path):
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:2"])
 @pytest.mark.parametrize("file", ["model.keras", "model.weights.h5", "model.h5"])
-def test_a_training_begins_with_the_weights_that_build_model_loads(tmp_path, file, device):
+def test_a_training_begins_with_weights_that_build_model_loads(tmp_path, file, device):
   saved = keras_programs.functional()
   path = str(tmp_path / file)
   saved.save_weights(path) if file == "model.weights.h5" else saved.save(path)
