@@ -236,7 +236,7 @@ def test_a_variable_by_the_name_of_its_scope_is_one_on_all_cores(tmp_path, devic
 
 
 @pytest.mark.parametrize("may_change", [variable_store.ANY, variable_store.NOTHING])
-def test_an_array_assigned_to_a_keras_variable_is_its_initial_value(store, may_change):
+def test_an_array_assigned_to_a_variable_is_its_initial_value(store, may_change):
   loaded = np.float32([[1.0], [2.0]])
 
   def fn():
