@@ -72,7 +72,8 @@ def model_fn_from_keras(
     training = mode == ModeKeys.TRAIN
     model = into_keras.build(build_model)
     _check_steps(model)
-    outputs = tf.nest.map_structure(_in_float32, model(_inputs(model, features), training=training))
+    inputs = _inputs(model, features)
+    outputs = tf.nest.map_structure(_in_float32, model(inputs, training=training))
     if mode == ModeKeys.PREDICT:
       return spec.EstimatorSpec(mode, predictions=_named_outputs(outputs))
     names = getattr(model, "output_names", None)
@@ -82,7 +83,7 @@ def model_fn_from_keras(
     _check_loss(model, loss, labels, spec.name_of(build_model))
     if sample_weight is not None:
       _check_weights(model, outputs, config, mode)
-    total = keras_internals.compute_loss(model, features, labels, outputs, sample_weight, training)
+    total = keras_internals.compute_loss(model, inputs, labels, outputs, sample_weight, training)
     if mode == ModeKeys.EVAL:
       compiled, compiled_weighted = keras_internals.compiled_metrics(model)
       wanted = metrics or compiled, weighted_metrics or compiled_weighted

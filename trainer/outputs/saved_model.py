@@ -30,7 +30,7 @@ from absl import logging
 
 from trainer import errors, run_config, spec
 from trainer.checkpoints import model_values
-from trainer.inputs import feeder
+from trainer.inputs import feeder, read_errors
 from trainer.io import files, storage
 from trainer.outputs import (
   checks,
@@ -175,10 +175,22 @@ class TracedModel:
     return [name for name in self.signatures if name not in self.own]
 
   def outputs(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Returns the model's outputs for inputs by name, by names of signatures."""
+    """Returns the model's outputs for inputs by name, by names of signatures.
+
+    Raises:
+      ModelFnError: the model cannot compute them for this number of examples.
+    """
     by_name = self.inputs.by_name
     tensors = {name: tf.constant(arrays[name], spec.dtype) for name, spec in by_name.items()}
-    return self.predict(self.inputs.to_features(self.inputs.pack(tensors)))
+    features = self.inputs.to_features(self.inputs.pack(tensors))
+    try:
+      return self.predict(features)
+    except tf.errors.InvalidArgumentError as error:
+      shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in tensors.items())
+      raise errors.ModelFnError(
+        "An export takes any number of examples, and the model failed for "
+        f"{shapes}: {read_errors.of_operation(error)}"
+      ) from error
 
 
 def trace(

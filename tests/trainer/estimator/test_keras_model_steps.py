@@ -88,7 +88,7 @@ class Own(Plain):
     self.tracker = keras.metrics.Mean(name="tracker")
 
   def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None):
-    loss = keras.ops.mean((y_pred - keras.ops.one_hot(y, 3)) ** 2)
+    loss = keras.ops.mean((y_pred - keras.ops.one_hot(y, 3) - self.flatten(x)[:, :1]) ** 2)
     self.tracker.update_state(loss)
     return loss
 
@@ -282,3 +282,17 @@ def test_a_precision_set_in_keras_alone_is_refused(tmp_path, setting, value):
       trainer.Estimator(model_fn, str(tmp_path), trainer.RunConfig(precision="bfloat16"))
   finally:
     set_value("float32")
+
+
+def test_an_export_of_a_model_for_one_batch_size_names_the_size(tmp_path):
+  def build():
+    image = keras.Input((4, 4, 1), name="image")
+    outputs = keras.layers.Dense(3)(keras.ops.reshape(image, [BATCH, 16]))
+    return keras.Model(image, outputs)
+
+  estimator = _estimator(tmp_path, build, **keras_programs.SETTINGS)
+  estimator.train(keras_programs.train_input_fn, max_steps=1)
+  with pytest.raises(
+    errors.ModelFnError, match=r"any number of examples, .* image \[3, 4, 4, 1\]: .*reshape"
+  ):
+    estimator.export_saved_model(tmp_path / "export")
