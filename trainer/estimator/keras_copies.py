@@ -12,6 +12,10 @@ import keras
 from trainer import errors
 from trainer.internals import keras_internals
 
+_OF_OPTIMIZERS = (
+  ", or give a function that makes the optimizer: optimizer=lambda: keras.optimizers.Adam(...)"
+)
+
 
 def metric(given: keras.metrics.Metric) -> keras.metrics.Metric:
   """Returns a new metric like a given one.
@@ -20,6 +24,18 @@ def metric(given: keras.metrics.Metric) -> keras.metrics.Metric:
     SettingError: the class's get_config lacks an argument.
   """
   return _copy(given, given.get_config(), "")
+
+
+def config(given: keras.optimizers.Optimizer) -> dict[str, Any]:
+  """Returns the configuration of an optimizer.
+
+  Raises:
+    SettingError: its learning-rate schedule has no configuration.
+  """
+  try:
+    return given.get_config()
+  except NotImplementedError as error:
+    raise _refusal(given, error, _OF_OPTIMIZERS) from error
 
 
 def optimizer(
@@ -36,7 +52,7 @@ def optimizer(
     SettingError: the class's get_config lacks an argument, or the optimizer excludes variables
       from weight decay by themselves.
   """
-  copy = _copy(given, config, ", or give a function that makes the optimizer")
+  copy = _copy(given, config, _OF_OPTIMIZERS)
   if not keras_internals.copy_decay_exclusions(given, copy):
     raise errors.SettingError(
       f"model_fn_from_keras: {type(given).__name__} excludes variables from weight decay by "
@@ -47,19 +63,22 @@ def optimizer(
 
 
 def _copy(given, config, otherwise):
-  kind = type(given)
   try:
-    copy = kind.from_config(config)
-    lost = [name for name, value in _arguments(given).items() if _arguments(copy)[name] != value]
-    reason = f"the copy has another {' and '.join(lost)}" if lost else ""
+    copy = type(given).from_config(config)
   except TypeError as error:
-    reason = str(error)
-  if reason:
-    raise errors.SettingError(
-      f"model_fn_from_keras copies {kind.__name__} by get_config and from_config, and {reason}; "
-      f"let its get_config return all arguments of __init__{otherwise}."
-    )
+    raise _refusal(given, error, otherwise) from error
+  lost = [name for name, value in _arguments(given).items() if _arguments(copy)[name] != value]
+  if lost:
+    raise _refusal(given, f"the copy has another {' and '.join(lost)}", otherwise)
   return copy
+
+
+def _refusal(given, reason, otherwise):
+  reason = str(reason).removesuffix(".")
+  return errors.SettingError(
+    f"model_fn_from_keras copies {type(given).__name__} by get_config and from_config: {reason}; "
+    f"let its get_config return all arguments of __init__{otherwise}."
+  )
 
 
 def _arguments(made):

@@ -22,6 +22,7 @@ from trainer.estimator import keras_copies
 from trainer.inputs import weights
 from trainer.internals import keras_internals
 from trainer.optimization import optimizers
+from trainer.tracing import variable_store
 
 ModeKeys = spec.ModeKeys
 
@@ -90,9 +91,8 @@ def model_fn_from_keras(
       return spec.EstimatorSpec(
         mode, loss=total, eval_metrics=_eval_metrics(wanted, labels, outputs, sample_weight, names)
       )
-    return spec.EstimatorSpec(
-      mode, loss=total, train_op=optimizers.minimize(make_optimizer(model), total)
-    )
+    train_op = optimizers.minimize(make_optimizer(model), total, var_list=_trained(model))
+    return spec.EstimatorSpec(mode, loss=total, train_op=train_op)
 
   return model_fn
 
@@ -141,6 +141,17 @@ def _check_loss(model, loss, labels, name):
   _check_labels(of_labels, labels)
 
 
+def _trained(model):
+  """Returns the variables to train: as in Keras, none of a network that only the loss uses."""
+  of_model = {id(variable.value) for variable in model.trainable_variables}
+  store = variable_store.current()
+  return store and [
+    variable
+    for variable in store.trainable_variables()
+    if not isinstance(variable, keras.Variable) or id(variable.value) in of_model
+  ]
+
+
 def _check_labels(loss, labels):
   """Raises ModelFnError where a loss of integer labels gets probabilities of classes."""
   name = loss if isinstance(loss, str) else getattr(loss, "name", "")
@@ -184,7 +195,7 @@ def _maker(optimizer):
   if isinstance(optimizer, keras.optimizers.Optimizer):
     # get_config reads the value of the learning rate; that is impossible during the trace of a
     # model_fn.
-    config = optimizer.get_config()
+    config = keras_copies.config(optimizer)
     own_name = keras_internals.to_snake_case(type(optimizer).__name__)
     if re.fullmatch(rf"{own_name}(_\d+)?", config["name"]):
       # Keras adds a number that depends on how many optimizers the process has made. Names in

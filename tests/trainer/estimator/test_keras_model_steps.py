@@ -174,6 +174,39 @@ def test_a_copy_unlike_its_optimizer_is_refused(tmp_path):
   _refused(tmp_path, "copies _Boosted .* another boost; .* or give a function", **settings)
 
 
+class _Schedule(keras.optimizers.schedules.LearningRateSchedule):
+  def __call__(self, step):
+    return 0.1 / (keras.ops.cast(step, "float32") + 1.0)
+
+
+def test_a_schedule_without_a_configuration(tmp_path):
+  with pytest.raises(errors.SettingError, match="'_Schedule' must override .*optimizer=lambda"):
+    keras_model.model_fn_from_keras(
+      keras_programs.functional, _loss(), keras.optimizers.SGD(_Schedule())
+    )
+  settings = dict(keras_programs.SETTINGS, optimizer=lambda: keras.optimizers.SGD(_Schedule()))
+  estimator = _estimator(tmp_path, keras_programs.functional, **settings)
+  estimator.train(keras_programs.train_input_fn, max_steps=1)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:2"])
+def test_a_network_of_the_loss_does_not_train(tmp_path, device):
+  def build():
+    teacher = keras.Sequential([keras.layers.Dense(3, name="teacher")])
+    model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(3, name="student")])
+    model.compile("sgd", lambda labels, outputs: (teacher(outputs) - outputs) ** 2)
+    return model
+
+  estimator = _estimator(tmp_path, build, device)
+  estimator.train(keras_programs.train_input_fn, max_steps=1)
+  first, last = (tf.train.load_checkpoint(estimator.checkpoint_path(step)) for step in (0, 1))
+  kernels = [name for name in estimator.get_variable_names() if name.endswith("kernel")]
+  assert [
+    name for name in kernels if not np.array_equal(first.get_tensor(name), last.get_tensor(name))
+  ] == [name for name in kernels if "student" in name]
+  assert len(kernels) == 2
+
+
 @pytest.mark.parametrize("names", [["bias"], None])
 def test_a_copy_excludes_the_same_variables_from_weight_decay(tmp_path, names):
   optimizer = keras.optimizers.SGD(0.1, weight_decay=0.5)
