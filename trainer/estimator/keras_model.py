@@ -148,7 +148,7 @@ def _trained(model):
   return store and [
     variable
     for variable in store.trainable_variables()
-    if not isinstance(variable, keras.Variable) or id(variable.value) in of_model
+    if isinstance(variable, tf.Variable) or id(variable.value) in of_model
   ]
 
 

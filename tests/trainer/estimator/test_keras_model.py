@@ -199,8 +199,9 @@ def test_a_model_that_loses_the_size_of_the_batch_is_evaluated(tmp_path, device)
 
   def build():
     vectorize = keras.layers.TextVectorization(output_sequence_length=2, vocabulary=words)
-    embed = keras.layers.Embedding(5, 2), keras.layers.Flatten(), keras.layers.Dense(2)
-    return keras.Sequential([keras.Input([1], dtype="string"), vectorize, *embed])
+    average = keras.layers.Embedding(5, 2), keras.layers.GlobalAveragePooling1D()
+    layers = [keras.Input([1], dtype="string"), vectorize, *average, keras.layers.Dense(2)]
+    return keras.Sequential(layers)
 
   def input_fn(params):
     return tf.data.Dataset.from_tensor_slices((texts, labels)).batch(params["batch_size"])

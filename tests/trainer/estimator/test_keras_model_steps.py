@@ -64,7 +64,8 @@ def test_losses_and_metrics_leave_out_masked_places(tmp_path, device, precision)
   model = into_keras.load_into_keras(tmp_path, _masked)
   model.compile(**settings)
   expected = model.evaluate(words, labels, BATCH, verbose=0, return_dict=True)
-  assert expected["accuracy"] == found["accuracy"] == 1.0
+  assert expected["loss"] < 0.1
+  assert found["accuracy"] == pytest.approx(expected["accuracy"])  # 1 with a newer Keras
   assert found["loss"] == pytest.approx(
     expected["loss"], rel=1e-5 if precision == "float32" else 0.05
   )
