@@ -12,6 +12,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from trainer import errors, spec
@@ -111,6 +112,11 @@ def adapt(hooks: Sequence[Any] | None, where: str) -> list[Callable[..., Any]]:
       raise errors.SettingError(
         f"{where} has the class {hook.__name__}, not a hook: call it, as in @{hook.__name__}() in "
         "gin."
+      )
+    if isinstance(hook, keras.callbacks.Callback):
+      raise errors.SettingError(
+        f"{where}: {type(hook).__name__} is a callback of Keras's fit, which Octet does not call: "
+        "docs/for_keras_users.md names what takes its place, such as trainer.EarlyStopping."
       )
     if isinstance(hook, v1.train.SessionRunHook):
       hook = SessionRunHookAdapter(hook)

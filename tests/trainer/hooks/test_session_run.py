@@ -2,6 +2,7 @@
 name.
 """
 
+import keras
 import pytest
 import tensorflow as tf
 
@@ -86,3 +87,8 @@ def test_a_fetch_that_there_is_not(tmp_path):
 def test_a_class_without_parentheses_is_no_hook():
   with pytest.raises(errors.SettingError, match=r"train has the class Histograms.*Histograms\(\)"):
     session_run.adapt([trainer.Histograms], "train")
+
+
+def test_a_callback_of_keras_is_refused():
+  with pytest.raises(errors.SettingError, match="train: EarlyStopping is a callback of Keras"):
+    session_run.adapt([keras.callbacks.EarlyStopping()], "train")
