@@ -46,11 +46,9 @@ def test_a_measurement_is_needed(tmp_path, monkeypatch):
 
 
 def test_the_gate_comes_first_and_the_own_file_of_tests(tmp_path, monkeypatch):
-  own = "tests/trainer/test_a.py::test_own"
-  runs = {
-    test: nightly.Run(seconds, ("one",), False)
-    for test, seconds in {"far": 1.0, own: 9.0, "near": 0.1, "left": 0.1, "other": 0.1}.items()
-  }
+  own, unseen = (f"tests/trainer/test_a.py::test_{name}" for name in ("own", "unseen"))
+  seconds = {"far": 1.0, own: 9.0, unseen: 9.1, "near": 0.1, "left": 0.1, "other": 0.1, "none": 0.1}
+  runs = {test: nightly.Run(each, ("one",), 0.0) for test, each in seconds.items()}
   branches = [nightly.Branch("trainer/a.py", 3, 4), nightly.Branch("trainer/a.py", 7, -6)]
   seen = {"far": {0}, own: {0, 1}, "near": {0}, "left": {0}, "other": {1}}
   monkeypatch.setattr(nightly, "read_branches", lambda: (branches, seen))
@@ -58,8 +56,11 @@ def test_the_gate_comes_first_and_the_own_file_of_tests(tmp_path, monkeypatch):
   monkeypatch.setattr(nightly, "FILE", tmp_path / "nightly.json")
   nightly.FILE.write_text(json.dumps({"alone": [], "nightly": ["left"]}))
   tests = mutations.Tests()
-  assert tests.of(mutations.Mutation("trainer/a.py", 4, "", "")) == ([own, "near", "far"], ["left"])
-  assert tests.of(mutations.Mutation("trainer/a.py", 7, "", "")) == ([own, "other"], [])
+  assert tests.of(mutations.Mutation("trainer/a.py", 4, "", "")) == (
+    [own, unseen, "near", "far"],
+    ["left"],
+  )
+  assert tests.of(mutations.Mutation("trainer/a.py", 7, "", "")) == ([own, unseen, "other"], [])
 
 
 def test_the_first_test_that_fails_is_named(tmp_path):

@@ -156,8 +156,13 @@ class Tests:
   def of(self, mutation: Mutation) -> tuple[list[str], list[str]]:
     """Returns the tests of the gate to run, then those of the nightly workflow."""
     numbers = self._branches_of_line[mutation.file, mutation.line]
-    found = [test for test, seen in self._seen.items() if seen & numbers]
     own = nightly.own_tests(mutation.file)
+    # A test that ran no branch may look at what the parameters of tests computed at the collection.
+    found = [
+      test
+      for test in self._runs
+      if self._seen.get(test, set()) & numbers or (test.startswith(own) and test not in self._seen)
+    ]
     found.sort(key=lambda test: (not test.startswith(own), self._runs[test].seconds, test))
     return tuple(
       self._first(test for test in found if (test in self._nightly) == is_nightly)
