@@ -114,8 +114,16 @@ def combine(
     )
   # In the replica's own graph, even for an optimizer under tf.cond: replicas cannot wait for each
   # other in a branch that only some of them take.
+  # A concatenation of the slices would have each index once for each replica, and Adam squares each
+  # slice.
+  shared = [isinstance(each, tf.IndexedSlices) and _is_constant(each.indices) for each in present]
+  sent = [each.values if same else each for each, same in zip(present, shared, strict=True)]
   with graph.as_default():
-    combined = context.all_reduce(op, present) if present else []
+    received = context.all_reduce(op, sent) if sent else []
+  combined = [
+    tf.IndexedSlices(one, each.indices, each.dense_shape) if same else one
+    for one, each, same in zip(received, present, shared, strict=True)
+  ]
   made = {id(gradient): one for gradient, one in zip(present, combined, strict=True)}
   return [made.get(id(gradient), gradient) for gradient in gradients]
 
@@ -157,6 +165,23 @@ def _parts(gradient: Any) -> list[Any]:
   if isinstance(gradient, tf.IndexedSlices):
     return [gradient.values, gradient.indices]
   return [gradient]
+
+
+def _is_constant(tensor: tf.Tensor) -> bool:
+  """Whether a tensor depends on constants and known shapes alone, such as the places of a text."""
+  waiting, seen = [tensor], set()
+  while waiting:
+    operation = getattr(waiting.pop(), "op", None)  # an eager one has none
+    if operation is None:
+      return False
+    if operation.type == "Shape" and operation.inputs[0].shape.is_fully_defined():
+      continue
+    if operation.op_def.is_stateful or (operation.type != "Const" and not operation.inputs):
+      return False
+    if operation.name not in seen:
+      seen.add(operation.name)
+      waiting.extend(operation.inputs)
+  return True
 
 
 def _is_alike(gradient: Any) -> bool:

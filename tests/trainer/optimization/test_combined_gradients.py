@@ -5,6 +5,7 @@ Most have an `apply_gradients` of their own, which must be given combined gradie
 
 import itertools
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -450,3 +451,33 @@ def test_gradients_inside_tf_cond_are_an_error_on_many_cores(tmp_path):
 
 def _cores(device):
   return int(device.partition(":")[2] or 1)
+
+
+@pytest.mark.parametrize("shape", ["known", "of the features"])
+def test_slices_that_all_cores_share_count_once(tmp_path, shape):
+  """Adam divides by the square of each slice of an embedding's gradient."""
+  words = np.random.RandomState(0).randint(0, 5, [ROWS, 4])
+
+  def model_fn(features, labels, mode, params):
+    places = tf.range(4 if shape == "known" else tf.shape(features)[1])
+    of_places = keras.layers.Embedding(4, 2, name="places")(places)
+    of_words = keras.layers.Embedding(5, 2, name="words")(features)
+    loss = tf.reduce_mean((of_words + of_places - 1.0) ** 2)
+    train_op = trainer.minimize(keras.optimizers.Adam(0.1), loss)
+    return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+  def input_fn(params):
+    return tf.data.Dataset.from_tensor_slices(words).batch(
+      params["batch_size"], drop_remainder=True
+    )
+
+  names, values = ("places/embeddings", "words/embeddings"), []
+  for device in ("cpu", "cpu:2"):
+    config = trainer.RunConfig(device=device)
+    estimator = trainer.Estimator(
+      model_fn, str(tmp_path / device), config, train_batch_size=ROWS // 2
+    )
+    estimator.train(input_fn, max_steps=2)
+    values.append({name: estimator.get_variable_value(name) for name in names})
+  for name in names:
+    np.testing.assert_allclose(values[0][name], values[1][name], rtol=1e-5, err_msg=name)
