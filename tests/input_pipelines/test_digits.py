@@ -6,6 +6,7 @@ from sklearn import datasets
 
 from input_pipelines import digits
 from trainer import errors
+from trainer.inputs import decodable
 
 
 def examples(**kwargs):
@@ -71,6 +72,15 @@ def test_the_seed_gives_the_order():
 
   assert order(1) == order(1)
   assert order(1) != order(2)
+
+
+def test_an_image_file_of_any_size_is_a_feature():
+  decoders = decodable.decoders_of(digits.input_fn({"batch_size": 4}))
+  half_white = np.repeat(np.array([[0], [255]], np.uint8), 20, axis=0)[:, :, np.newaxis]
+  feature = decoders["image"](tf.io.encode_png(np.repeat(half_white, 40, axis=1)))
+  assert feature.shape == (8, 8, 1)
+  np.testing.assert_array_equal(feature[0], 0)
+  np.testing.assert_array_equal(feature[-1], 1)
 
 
 def test_an_unknown_split_is_named():

@@ -60,7 +60,8 @@ def test_a_padded_batch_is_called_the_batch():
 
 
 def test_what_is_stored_densely_needs_no_advice():
-  assert memory.Buffer("f32", (128, 256), (1, 0), 128 * 256 * 4).advice(per_core=128) == ""
+  dense = memory.Buffer("f32", (128, 256), (1, 0), 128 * 256 * 4)
+  assert (dense.padding, dense.advice(per_core=128)) == (0, "")
   assert memory.Buffer("f32", (), (), 4).advice(per_core=8) == ""
 
 
