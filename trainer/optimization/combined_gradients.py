@@ -15,7 +15,7 @@ import contextlib
 import contextvars
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -169,19 +169,7 @@ def _parts(gradient: Any) -> list[Any]:
 
 def _is_constant(tensor: tf.Tensor) -> bool:
   """Whether a tensor depends on constants and known shapes alone, such as the places of a text."""
-  waiting, seen = [tensor], set()
-  while waiting:
-    operation = getattr(waiting.pop(), "op", None)  # an eager one has none
-    if operation is None:
-      return False
-    if operation.type == "Shape" and operation.inputs[0].shape.is_fully_defined():
-      continue
-    if operation.op_def.is_stateful or (operation.type != "Const" and not operation.inputs):
-      return False
-    if operation.name not in seen:
-      seen.add(operation.name)
-      waiting.extend(operation.inputs)
-  return True
+  return _origins([tensor], {}) is not None
 
 
 def _is_alike(gradient: Any) -> bool:
@@ -189,20 +177,34 @@ def _is_alike(gradient: Any) -> bool:
   trace = _training()
   if trace is None or not trace.alike:
     return False
-  waiting, found = _parts(gradient), {}
+  found = _origins(_parts(gradient), trace.alike)
+  trace.alike |= found or {}
+  return found is not None
+
+
+def _origins(tensors: Sequence[tf.Tensor], known: Mapping[int, Any]) -> dict[int, tf.Tensor] | None:
+  """Returns these tensors and all that they depend on, up to known ones; None if replicas differ.
+
+  Args:
+    tensors: of a replica's graph.
+    known: id → tensor that is equal on all replicas.
+  """
+  waiting, found = list(tensors), {}
   while waiting:
     tensor = waiting.pop()
-    if id(tensor) in trace.alike or id(tensor) in found:
+    if id(tensor) in known or id(tensor) in found:
       continue
     operation = getattr(tensor, "op", None)  # an eager one has none
-    if operation is None or operation.op_def.is_stateful:
-      return False
-    if operation.type != "Const" and not operation.inputs:
-      return False
+    # The replica's number is a constant of this name, another one on each replica.
+    if operation is None or "replica_id_in_sync_group" in operation.name:
+      return None
     found[id(tensor)] = tensor
+    if operation.type == "Shape" and operation.inputs[0].shape.is_fully_defined():
+      continue
+    if operation.op_def.is_stateful or (operation.type != "Const" and not operation.inputs):
+      return None
     waiting.extend(operation.inputs)
-  trace.alike |= found
-  return True
+  return found
 
 
 @patches.replaces(*keras_internals.APPLY, inside=_mode)

@@ -481,3 +481,22 @@ def test_slices_that_all_cores_share_count_once(tmp_path, shape):
     values.append({name: estimator.get_variable_value(name) for name in names})
   for name in names:
     np.testing.assert_allclose(values[0][name], values[1][name], rtol=1e-5, err_msg=name)
+
+
+def test_slices_of_each_cores_own_row_are_those_of_two_rows(tmp_path):
+  """The number of the core is a constant of its graph, and not the same on all cores."""
+
+  def model_fn(features, labels, mode, params):
+    table = tf.compat.v1.get_variable("table", [3, 1], initializer=tf.zeros_initializer())
+    number = tf.distribute.get_replica_context().replica_id_in_sync_group
+    loss = tf.reduce_sum(tf.gather(table, tf.reshape(number, [1])) * tf.reduce_mean(features))
+    train_op = trainer.minimize(keras.optimizers.SGD(1.0), loss)
+    return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+  def input_fn(params):
+    return tf.data.Dataset.from_tensor_slices([2.0, 6.0]).batch(1, drop_remainder=True)
+
+  config = trainer.RunConfig(device="cpu:2")
+  estimator = trainer.Estimator(model_fn, str(tmp_path), config, train_batch_size=2)
+  estimator.train(input_fn, max_steps=1)
+  np.testing.assert_array_equal(estimator.get_variable_value("table"), [[-1.0], [-3.0], [0.0]])
