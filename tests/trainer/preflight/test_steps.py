@@ -120,7 +120,8 @@ def test_strategy_takes_the_mean_over_all():
 
 
 def test_partial_batch_stops_at_the_contract_with_its_place():
-  with pytest.raises(errors.InputError, match=r"drop_remainder=True \(.*programs\.py:\d+\)"):
+  place = r"drop_remainder=True\. .*ensure_shape\(x, \[8, \.\.\.\]\)\. \(.*programs\.py:\d+\)"
+  with pytest.raises(errors.InputError, match=place):
     steps_of(programs.experiment(inputs=programs.partial_batches)).call_input_fn("train")
 
 
