@@ -95,10 +95,16 @@ def default_name(optimizer: keras.optimizers.Optimizer) -> str | None:
 
 
 def being_built() -> list[Any]:
-  """Returns the layers and optimizers that Keras is building in this thread, outermost first."""
+  """Returns the layers and optimizers that Keras builds or calls here, the outermost first."""
   return [
     scope.caller for scope in _get_global("name_scope_stack") or [] if scope.caller is not None
   ]
+
+
+def runs_a_call() -> bool:
+  """Whether Keras runs the `call` of a layer in this thread, not its `build`."""
+  callers = being_built()
+  return bool(callers) and callers[-1].built
 
 
 def set_scope_of_tensorflow(scope: keras.name_scope, name: str) -> None:

@@ -390,9 +390,10 @@ def is_traced_here() -> bool:
 def _assign(original, variable, value):
   """Takes an array as an initial value, as `load_weights` and `set_weights` assign it.
 
-  As an operation of the step it would undo the training in each step.
+  As an operation of the step it would undo the training in each step. In a layer's `call` it is an
+  operation: there a layer sets its state back.
   """
-  is_array = isinstance(value, np.ndarray | h5py.Dataset)
+  is_array = isinstance(value, np.ndarray | h5py.Dataset) and not keras_internals.runs_a_call()
   fits = is_array and tuple(value.shape) == tuple(variable.shape)
   if fits and is_traced_here() and _current.get().set_initial_value(variable, value):
     return value

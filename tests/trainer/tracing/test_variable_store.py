@@ -255,6 +255,37 @@ def test_an_array_assigned_to_a_variable_is_its_initial_value(store, may_change)
   np.testing.assert_array_equal(kernel, loaded + (2 if may_change == variable_store.ANY else 0))
 
 
+class _Loads(keras.layers.Layer):
+  """Counts from 5 on, and in a step from 2 on."""
+
+  def build(self, shape):
+    self.total = self.add_weight(shape=[1], name="total", trainable=False)
+    self.of_step = self.add_weight(shape=[1], name="of_step", trainable=False)
+    self.total.assign(np.float32([5.0]))
+
+  def call(self, x):
+    self.of_step.assign(np.float32([2.0]))
+    self.of_step.assign_add([1.0])
+    self.total.assign_add([1.0])
+    return x
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_an_array_is_an_initial_value_in_build_and_not_in_call(store, is_nested):
+  def fn():
+    layer = _Loads(name="loads")
+    outer = keras.layers.TimeDistributed(layer, name="outer") if is_nested else layer
+    outer(tf.ones([1, 1, 1]))
+
+  step = tf.function(lambda: store.run(fn, (), STEP, may_change=variable_store.ANY))
+  step.get_concrete_function()
+  store.reset()
+  step()
+  step()
+  values = {name.rpartition("/")[2]: each.numpy() for name, each in store.variables.items()}
+  assert values == {"total": [7.0], "of_step": [3.0]}
+
+
 def test_an_array_of_another_shape_is_keras_error(store):
   def fn():
     layer = keras.layers.Dense(1)
