@@ -34,6 +34,7 @@ BRANCHES = ROOT / ".branches"  # the last measurement: coverage.py's files, and 
 _RUNS = BRANCHES / "runs.json"
 SMALL = 0.1  # seconds of CPU time
 KINDS = ("one", "several", "xla")
+_KEYS = ("own", *KINDS)  # of the branches of a test: in the code's own file of tests, and by kind
 CODE = ("trainer", "models", "input_pipelines")
 # The properties of Octet on each device and of each way to write a model, what earlier versions
 # and TensorFlow 2.15 left, threads, signals and locks, whose lines any training runs, and the
@@ -126,9 +127,6 @@ def choose(
   return sorted(others | _needless(chosen, gate, parts))
 
 
-_KEYS = ("own", *KINDS)
-
-
 def _parts(runs, branches, seen):
   """Returns what each test runs: for each of _KEYS the numbers of branches."""
   of_file = {}
@@ -143,7 +141,10 @@ def _parts(runs, branches, seen):
 
 
 def _needless(chosen, gate, parts):
-  """Returns those of the chosen tests all of whose branches others run, the first ones first."""
+  """Returns the chosen tests whose branches the other tests run, too.
+
+  It tries the tests in the order of `chosen`, and a needless test no longer counts for later ones.
+  """
   times = Counter()
   for test in (*gate, *chosen):
     times.update(_numbered(parts[test]))

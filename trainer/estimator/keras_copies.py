@@ -67,7 +67,8 @@ def _copy(given, config, otherwise):
     copy = type(given).from_config(config)
   except TypeError as error:
     raise _refusal(given, error, otherwise) from error
-  lost = [name for name, value in _arguments(given).items() if _arguments(copy)[name] != value]
+  copied = _arguments(copy)
+  lost = [name for name, value in _arguments(given).items() if copied[name] != value]
   if lost:
     raise _refusal(given, f"the copy has another {' and '.join(lost)}", otherwise)
   return copy

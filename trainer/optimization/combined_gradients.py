@@ -112,12 +112,12 @@ def combine(
       "Octet cannot combine gradients from inside tf.cond or a tf.function over several cores: "
       "compute them before it (optimizer.compute_gradients), and only apply them inside."
     )
-  # In the replica's own graph, even for an optimizer under tf.cond: replicas cannot wait for each
-  # other in a branch that only some of them take.
-  # A concatenation of the slices would have each index once for each replica, and Adam squares each
-  # slice.
+  # Replicas that share the indices combine their slices. TensorFlow's concatenation would have each
+  # index once for each replica, and Adam squares each slice.
   shared = [isinstance(each, tf.IndexedSlices) and _is_constant(each.indices) for each in present]
   sent = [each.values if same else each for each, same in zip(present, shared, strict=True)]
+  # In the replica's own graph, even for an optimizer under tf.cond: replicas cannot wait for each
+  # other in a branch that only some of them take.
   with graph.as_default():
     received = context.all_reduce(op, sent) if sent else []
   combined = [

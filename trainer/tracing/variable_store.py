@@ -320,13 +320,12 @@ class VariableStore:
 
   def set_initial_value(self, variable: keras.Variable, value: Any) -> bool:
     """Makes an array the initial value of a variable; returns False for a variable from outside."""
-    for home in (self.variables, self._local):
-      for name, own in home.items():
-        if own is variable.value:
-          array = np.asarray(value, own.dtype.as_numpy_dtype)
-          self._initial_values[name] = initial_values.InitialValue(array, name, self._seed)
-          return True
-    return False
+    name = _name_in(self.variables | self._local, variable.value)
+    if name is None:
+      return False
+    array = np.asarray(value, variable.value.dtype.as_numpy_dtype)
+    self._initial_values[name] = initial_values.InitialValue(array, name, self._seed)
+    return True
 
   def first_value(self, variable: tf.Variable) -> tf.Tensor:
     """Returns the value at the start of an evaluation.
@@ -334,9 +333,9 @@ class VariableStore:
     For a local variable this is its initial value, because no checkpoint holds local variables; for
     any other, its current value.
     """
-    for name, own in self._local.items():
-      if own is variable:
-        return tf.convert_to_tensor(self._initial_values[name](), variable.dtype)
+    name = _name_in(self._local, variable)
+    if name is not None:
+      return tf.convert_to_tensor(self._initial_values[name](), variable.dtype)
     self.bring_to_host()
     # Replicas start an evaluation with equal values, so the first replica's value is enough.
     return self.strategy.experimental_local_results(variable)[0].read_value()
@@ -384,6 +383,11 @@ def is_traced_here() -> bool:
   Operations in a tf.Graph that a model_fn opens itself do not.
   """
   return current() is not None and tf.compat.v1.get_default_graph().building_function
+
+
+def _name_in(variables, variable):
+  """Returns the name of a variable among variables by name, None if it is not there."""
+  return next((name for name, own in variables.items() if own is variable), None)
 
 
 @patches.replaces(*keras_internals.ASSIGN, inside=_current)
