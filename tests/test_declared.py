@@ -19,7 +19,7 @@ EXTRAS = {
   "trainer/sweep": ["sweep"],
   "trainer/pjrt": ["pjrt"],
   "trainer/preflight": ["preflight"],
-  "trainer/compare": ["plot", "preflight"],
+  "trainer/compare": ["plot"],
   "trainer/checkpoints/safetensors_file.py": ["safetensors"],
   "trainer/devices/resolvers.py": ["kubernetes", "gce"],
   "trainer/plot": ["plot"],

@@ -4,7 +4,6 @@ import contextlib
 import os
 import pathlib
 import platform
-import subprocess
 from typing import Any
 
 import tensorflow as tf
@@ -12,8 +11,6 @@ import tensorflow as tf
 from trainer.devices import device as device_lib
 from trainer.devices import gpus
 from trainer.pjrt import tpu
-
-_ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def devices() -> dict[str, int]:
@@ -35,14 +32,9 @@ def describe() -> dict[str, Any]:
     "host": platform.node(),
     "processor": processor(),
     "cpu_cores": os.cpu_count(),
-    "memory_bytes": _memory_bytes(),
-    "system": f"{platform.system()} {platform.machine()}",
-    "gpus": ", ".join(gpus.names()),
-    "python": platform.python_version(),
     "tensorflow": tf.__version__,
     "keras": keras.__version__,
     "octet": trainer.__version__,
-    "commit": commit(),
   }
 
 
@@ -76,25 +68,6 @@ def processor() -> str:
   return f"{' '.join(name.split())}, {os.cpu_count()} cores"
 
 
-def commit() -> str:
-  """Returns the commit of Octet's source, with "+" if files differ from it; "" if not from git."""
-  try:
-    found = [
-      subprocess.run(
-        ["git", "-C", str(_ROOT), *words], capture_output=True, text=True, timeout=30, check=True
-      ).stdout.strip()
-      for words in (
-        ["rev-parse", "--show-toplevel"],
-        ["rev-parse", "HEAD"],
-        ["status", "--porcelain", "--untracked-files=no"],
-      )
-    ]
-  except (OSError, subprocess.SubprocessError):
-    return ""
-  # Without this check, an installed package would report the commit of a repository around it.
-  return found[1] + "+" * bool(found[2]) if pathlib.Path(found[0]) == _ROOT else ""
-
-
 def device_memory_bytes(device: device_lib.Device) -> int | None:
   """Returns the most memory that the GPUs of a device had in use; None for other devices."""
   if device.kind != "gpu":
@@ -103,10 +76,3 @@ def device_memory_bytes(device: device_lib.Device) -> int | None:
     tf.config.experimental.get_memory_info(f"GPU:{index}")["peak"]
     for index in range(device.local_replicas)
   )
-
-
-def _memory_bytes():
-  try:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-  except (ValueError, OSError):  # This system does not tell.
-    return None

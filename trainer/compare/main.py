@@ -5,27 +5,18 @@
   python -m trainer.compare out/lr1 out/lr2
 
 The same command resumes a comparison and does not repeat measured cases. --merge measures nothing:
-it brings the results of several machines into one report. The folders of two runs compare the
+it shows the results of several machines in one table. The folders of two runs compare the
 models, and not the hardware: see `models`.
 """
 
 import functools
+import os
 
 from absl import flags
 
 from trainer import errors
 from trainer.cli import command, run_flags
-from trainer.compare import (
-  estimates,
-  models,
-  prices,
-  published,
-  report,
-  results,
-  runner,
-  summary,
-  workloads,
-)
+from trainer.compare import models, prices, report, results, runner, summary, workloads
 from trainer.config import gin_flags
 from trainer.io import local_files
 
@@ -37,26 +28,15 @@ _DEVICES = flags.DEFINE_string(
   "and a TPU if the machine has them.",
 )
 _OUTPUT = flags.DEFINE_string(
-  "output",
-  "out/compare",
-  "The folder of the results and the report. An unfinished comparison there resumes.",
+  "output", "out/compare", "The folder of the results. An unfinished comparison there resumes."
 )
 _MERGE = flags.DEFINE_multi_string(
   "merge", [], "Files of results, results.jsonl of other runs; more may follow, without the flag."
-)
-_ESTIMATES = flags.DEFINE_list(
-  "estimates",
-  [],
-  "TPUs to ask the compiler about, such as v3-8,v5e-8: estimates of the trainings; needs the "
-  "extra [preflight].",
 )
 _PRICES = flags.DEFINE_string(
   "prices",
   prices.SHIPPED,
   "A CSV file with hardware,per_hour,currency,date,source. Default: the articles' prices.",
-)
-_DEADLINE = flags.DEFINE_float(
-  "deadline_minutes", None, "The longest training that the advice accepts.", lower_bound=0.0
 )
 _PRECISION = run_flags.define_precision()
 _TPU_TYPE = flags.DEFINE_string(
@@ -73,7 +53,7 @@ _TIMEOUT = flags.DEFINE_float(
 
 
 def main(argv: list[str]) -> None:
-  """Measures, estimates or merges, and writes the report.
+  """Measures or merges, and shows the results.
 
   Args:
     argv: the program's name, and further files to merge, or the folders of two runs.
@@ -116,22 +96,20 @@ def main(argv: list[str]) -> None:
   else:
     skipped = _measure(running)
 
-  # 3. The report, of all rows in the folder.
+  # 3. The table and the picture, of all rows in the folder.
   rows = results.merged([results.read_if_there(running.path)])
-  deadline = _DEADLINE.value * 60 if _DEADLINE.value is not None else None
-  found = summary.Summary(rows, price_table, published.read(), deadline)
-  written = report.write(_OUTPUT.value, found, skipped)
+  found = summary.Summary(rows, price_table)
+  picture = os.path.join(_OUTPUT.value, "times.png")
+  written = [running.path, *([picture] if report.draw(picture, found) else [])]
   for device, reason in skipped.items():
     print(f"skipped {device}: {reason}")
-  print(f"\n{report.text(found)}\n\nWrote {', '.join([running.path, *written])}")
+  print(f"\n{report.text(found)}\n\nWrote {', '.join(written)}")
 
 
 def _measure(running: runner.Runner) -> dict[str, str]:
   cases = workloads.load(
     gin_flags.GIN_FILE.value, gin_flags.GIN_BINDINGS.value, gin_flags.GIN_MODULES.value
   )
-  estimates.check(_ESTIMATES.value)
   devices, skipped = running.devices(_DEVICES.value)
   running.measure_missing(cases, devices)
-  estimates.estimate_missing(running, cases, _ESTIMATES.value)
   return skipped

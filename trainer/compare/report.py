@@ -1,242 +1,137 @@
-"""Writes the report of a comparison: report.html, results.csv and a PNG for each chart.
+"""Shows a comparison: a table for the terminal, and a picture of the times to train.
 
-    report.write("out/compare", summary.Summary(rows, prices.read(), published.read()), {})
+    found = summary.Summary(rows, prices.read())
+    print(report.text(found))
+    report.draw("out/compare/times.png", found)
 
-The page contains its pictures and needs no other file.
+The picture has a bar for each device, with the quartiles as a whisker.
 """
 
-import csv
 import io
-import os
-from collections.abc import Mapping
-from typing import Any
+import math
 
 from trainer.cli import formatting
-from trainer.compare import advice, figures, results, summary
+from trainer.compare import results, summary
 from trainer.io import local_files
-from trainer.plot import html_page
+from trainer.plot import svg
 
-_HEADER = (
-  *("kind", "workload", "mode", "batch_size", "examples", "device", "hardware", "host"),
-  *("precision", "status", "problem"),
-  *("seconds", "low", "high", "slices", "examples_per_second", "start_seconds", "input_wait"),
-  *("memory_bytes", "device_memory_bytes", "load", "accuracy", "accuracy_steps"),
-  *("epoch_seconds", "run_seconds", "epoch_cost", "run_cost", "currency"),
-  *("quantity", "over", "source"),
-)
-# The values of an estimate are ranges: "low–high".
-_RANGE = "–"
+_UNITS = {"step": "a step", "epoch": "an epoch", "run": "in all"}
+_NUMBERS = ("step or call", "examples/s", "time", "over cpu", "cost", "input wait", "memory")
+# A comparison runs its cases one after the other, with as many threads as there are cores. More
+# processes than this many times the cores belong to other programs.
+_BUSY = 2
 
-
-def write(output: str, found: summary.Summary, skipped: Mapping[str, str]) -> list[str]:
-  """Writes the files of the report; returns their paths, the page first.
-
-  Args:
-    output: the folder.
-    found: the summary.
-    skipped: device → why the comparison skipped it.
-
-  Raises:
-    OutputError: it cannot write a file.
-    SettingError: matplotlib is missing.
-  """
-  pictures = figures.charts(found)
-  texts: dict[str, str | bytes] = {
-    "report.html": page(found, pictures, skipped),
-    "results.csv": table(found),
-    **{f"{name}.png": picture.png for name, picture in pictures.items()},
-  }
-  for name, text in texts.items():
-    local_files.write(os.path.join(output, name), text, "--output")
-  return [os.path.join(output, name) for name in texts]
-
-
-def table(found: summary.Summary) -> str:
-  """Returns the CSV: a line for each row and each published figure."""
-  written = io.StringIO()
-  lines = csv.DictWriter(written, _HEADER, restval="", lineterminator="\n")
-  lines.writeheader()
-  for row in found.rows:
-    lines.writerow(_line(found, row))
-  for figure in found.published:
-    lines.writerow(
-      {
-        "kind": figures.PUBLISHED,
-        **{
-          name: getattr(figure, name)
-          for name in ("workload", "mode", "batch_size", "device", "hardware", "quantity", "over")
-        },
-        "seconds" if not figure.over else "low": figure.value,
-        "source": figure.source,
-      }
-    )
-  return written.getvalue()
-
-
-def _line(found, row):
-  line = {name: getattr(row, name) for name in _HEADER if hasattr(row, name)}
-  price = found.price(row)
-  line |= {"host": row.machine.get("host", ""), "currency": price.currency if price else ""}
-  for unit in ("epoch", "run"):
-    ok = row.status == results.OK and row.mode == "train"
-    line[f"{unit}_seconds"] = _ends(summary.seconds_of(row, unit) if ok else None)
-    line[f"{unit}_cost"] = _ends(found.cost(row, unit) if ok else None)
-  return line
-
-
-def _ends(ends):
-  return "" if ends is None else _RANGE.join(dict.fromkeys(map(repr, ends)))
-
-
-def page(
-  found: summary.Summary, pictures: Mapping[str, figures.Chart], skipped: Mapping[str, str]
-) -> str:
-  """Returns the page.
-
-  Args:
-    found: the summary.
-    pictures: name → Chart.
-    skipped: device → why the comparison skipped it.
-  """
-  # Long texts: the page shows each once, below the tables.
-  named = [each.source for each in found.published] + [each.source for each in found.prices]
-  sources = list(dict.fromkeys(named))
-  measured = _without_empty_columns([_measured(found, row) for row in found.good()])
-  return html_page.render(
-    "compare/report.html",
-    title="Hardware compared",
-    choices=[_choice(found, choice) for choice in found.choices()],
-    advice=advice.sentences(found),
-    pictures=[picture.svg for picture in pictures.values()],
-    measured=measured,
-    measured_numbers=[
-      place
-      for place, name in enumerate(measured[0] if measured else ())
-      if name not in ("", "device", "accuracy")
-    ],
-    estimated=[_estimated(found, row) for row in found.good(results.ESTIMATED)],
-    costs=[cells for row in found.rows if (cells := _costs(found, row))],
-    published=[(*_published(each), sources.index(each.source) + 1) for each in found.published],
-    bad=[(summary.title(row), found.label(row), row.status, row.problem) for row in found.bad()],
-    skipped=list(skipped.items()),
-    prices=[(*_price(each), sources.index(each.source) + 1) for each in found.prices],
-    sources=sources,
-    machines=_machines(found),
-    deadline=found.deadline_seconds,
-  )
+_COLOR = "#0072b2"
+_LABEL_LETTERS = 46
+# Inches.
+_WIDTH, _BAR_HEIGHT, _PANEL_HEIGHT = 8.5, 0.3, 0.75
 
 
 def text(found: summary.Summary) -> str:
-  """Returns the choices as a table for a terminal."""
-  rows = [_choice(found, choice) for choice in found.choices()]
-  if not rows:
+  """Returns the table of all cases, what failed, and the fastest and cheapest device of each."""
+  lines = [_line(found, row) for rows in found.cases().values() for row in rows]
+  if not lines:
     return "No measurement."
-  return formatting.table(("", "fastest", "", "cheapest"), rows, right=(2,))
+  titles = list(dict.fromkeys(title for line in lines for title in line if line[title]))
+  cells = [[line.get(title, "") for title in titles] for line in lines]
+  right = [place for place, title in enumerate(titles) if title in _NUMBERS]
+  failed = [
+    f"{summary.title(row)} on {found.label(row)}: {row.status}. {row.problem}"
+    for row in found.rows
+    if row.status != results.OK
+  ]
+  choices = [_choice(found, choice) for choice in found.choices()]
+  return "\n".join([formatting.table(titles, cells, right), "", *failed, *choices])
 
 
-def _choice(found, choice):
-  fastest, time = choice.fastest, ""
-  if fastest is not None:
-    unit, what = _unit(fastest)
-    time = f"{figures.duration(summary.seconds_of(fastest, unit)[0])} {what}"
-  return (
-    summary.case_title(choice.case),
-    found.label(fastest) if fastest else _why_none(found, choice),
-    time,
-    "; ".join(_cheapest(found, row) for row in choice.cheapest.values()) or "no price",
-  )
+def draw(path: str, found: summary.Summary) -> bool:
+  """Draws the times to train, a panel for each case; returns whether there are any.
+
+  Args:
+    path: of the PNG.
+    found: the summary.
+
+  Raises:
+    OutputError: it cannot write the file.
+    SettingError: matplotlib is missing.
+  """
+  panels = {
+    case: [row for row in rows if summary.seconds_of(row, rows[0].unit)]
+    for case, rows in found.cases().items()
+    if case[1] == "train"
+  }
+  if not panels:
+    return False
+  heights = [len(rows) for rows in panels.values()]
+  height = sum(_PANEL_HEIGHT + _BAR_HEIGHT * count for count in heights) + 0.5
+  with svg.figure_class() as figure_class:
+    figure = figure_class(figsize=(_WIDTH, height), dpi=120, layout="constrained")
+    figure.suptitle("Time of training, in seconds", fontweight="bold")
+    # The height ratios are the axes' without their titles: so all bars are equally high.
+    axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for each, (case, rows) in zip(axes, panels.items(), strict=True):
+      each.set_title(f"{summary.case_title(case)}, {_UNITS[rows[0].unit]}", loc="left")
+      _draw_bars(each, found, rows)
+    png = io.BytesIO()
+    figure.savefig(png, format="png")
+  local_files.write(path, png.getvalue(), "--output")
+  return True
 
 
-def _unit(row):
-  """Returns the unit of time of a row, and the words for it."""
-  if row.mode == "predict":
-    return "step", "a call"
-  return row.unit, {"step": "a step", "epoch": "an epoch", "run": "in all"}[row.unit]
+def duration(seconds: float) -> str:
+  """Returns a time for people, with three digits: "1.22 ms", "40 s", "5.5 min", "2.1 h"."""
+  for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0)):
+    # Minutes begin at 120 s and hours at 120 min: "90 s", not "1.5 min".
+    if seconds >= (2 * size if size > 1 else 1):
+      return f"{formatting.three_digits(seconds / size)} {unit}"
+  return f"{formatting.three_digits(1000 * seconds)} ms"
 
 
-def _why_none(found, choice):
-  rehearsed = any(row.kind == results.MEASURED for row in found.cases()[choice.case])
-  return "only rehearsed" if rehearsed else "not measured"
-
-
-def _cheapest(found, row):
-  unit, what = _unit(row)
-  return f"{found.label(row)}: {found.cost(row, unit)[0]:.3g} {found.price(row).currency} {what}"
-
-
-def _estimated(found, row):
-  return (
-    summary.title(row),
-    found.label(row),
-    figures.durations(row.low, row.high),
-    _time(row, "epoch"),
-    _time(row, "run"),
-    _memory(row.device_memory_bytes),
-    row.source,
-  )
-
-
-def _measured(found, row):
-  """Returns title → cell."""
-  accuracy = ""
-  if row.accuracy is not None:
-    accuracy = f"{row.accuracy:.1%} after {row.accuracy_steps:,} steps"
+def _line(found, row):
+  """Returns the line of a row, title → cell."""
+  memory = row.device_memory_bytes or row.memory_bytes
+  time, cost = summary.seconds_of(row, row.unit), found.cost(row, row.unit)
+  price, speedup = found.price(row), found.speedup(row)
+  whole = row.mode == "train" and row.unit != "step"  # the step has its own column
+  busy = (row.load or 0) > _BUSY * row.machine.get("cpu_cores", math.inf)
   return {
-    "": summary.title(row),
+    "case": summary.title(row),
     "device": found.label(row),
-    "step or call": figures.duration(row.seconds),
-    "quartiles": figures.durations(row.low, row.high),
+    "step or call": duration(row.seconds),
+    "quartiles": f"{duration(row.low)}–{duration(row.high)}",
     "examples/s": formatting.three_digits(row.examples_per_second),
-    "epoch": _time(row, "epoch"),
-    "run": _time(row, "run"),
-    "start*": figures.duration(row.start_seconds),
+    "time": f"{duration(time)} {_UNITS[row.unit]}" if whole and time else "",
+    "over cpu": f"{speedup:.3g} ×" if speedup else "",
+    "cost": f"{cost:.3g} {price.currency} {_UNITS[row.unit]}" if whole and cost else "",
     "input wait": f"{row.input_wait:.0%}" if row.input_wait is not None else "",
-    "memory": _memory(row.memory_bytes),
-    "device memory": _memory(row.device_memory_bytes),
-    "accuracy": accuracy,
+    "memory": formatting.memory_size(memory) if memory else "",
+    "accuracy": f"{row.accuracy:.1%}" if row.accuracy is not None else "",
+    "": "other programs ran: too slow" if busy else "",
   }
 
 
-def _without_empty_columns(rows):
-  """Returns the titles and then the cells of rows, of the columns with content."""
-  titles = [title for title in (rows[0] if rows else ()) if any(row[title] for row in rows)]
-  return [titles, *([row[title] for title in titles] for row in rows)] if rows else []
+def _choice(found, choice):
+  title = summary.case_title(choice.case)
+  if choice.fastest is None:
+    return f"{title}: no device was measured, rehearsals apart."
+  cheapest = [
+    f"; cheapest in {currency}: {found.label(row)}" for currency, row in choice.cheapest.items()
+  ]
+  return f"{title}: fastest: {found.label(choice.fastest)}{''.join(cheapest)}"
 
 
-def _time(row, unit):
-  ends = summary.seconds_of(row, unit) if row.mode == "train" else None
-  return figures.durations(*ends) if ends else ""
-
-
-def _memory(count):
-  return formatting.memory_size(count) if count else ""
-
-
-def _costs(found, row):
-  price = found.price(row)
-  if row.status != results.OK or price is None or row.mode != "train" or not row.epoch_examples:
-    return None
-  both = [_cost(found.cost(row, unit)) for unit in ("epoch", "run")]
-  return (summary.title(row), found.label(row), row.kind, *both, price.currency, str(price))
-
-
-def _cost(ends):
-  return "–".join(dict.fromkeys(f"{end:.3g}" for end in ends)) if ends else ""
-
-
-def _published(figure):
-  batch = f"{figure.batch_size:,}" if figure.batch_size else ""
-  return figure.workload, figure.mode, batch, figure.hardware, figure.words
-
-
-def _price(price):
-  return price.hardware, f"{price.per_hour:.2f}", price.currency, price.date or "not known"
-
-
-def _machines(found: summary.Summary) -> list[dict[str, Any]]:
-  """Returns the machines of the rows, each one once."""
-  machines: list[dict[str, Any]] = []
-  for row in found.rows:
-    if row.machine and row.machine not in machines:
-      machines.append(row.machine)
-  return machines
+def _draw_bars(axes, found, rows):
+  # The quartiles are a step's. An epoch or a run multiplies them as it multiplies the median.
+  unit = rows[0].unit
+  times = [summary.seconds_of(row, unit) for row in rows]
+  for place, (row, time) in enumerate(zip(rows, times, strict=True)):
+    ends = [time * row.low / row.seconds, time * row.high / row.seconds]
+    whisker = [[time - ends[0]], [ends[1] - time]]
+    axes.barh(place, time, height=0.7, color=_COLOR, xerr=whisker, capsize=2)
+    axes.annotate(duration(time), (ends[1], place), (5, 0), textcoords="offset points", va="center")
+  labels = [formatting.shorten(found.label(row), _LABEL_LETTERS) for row in rows]
+  axes.set_yticks(range(len(rows)), labels, fontsize=8)
+  axes.set_ylim(len(rows) - 0.5, -0.5)  # from top to bottom
+  # Bars begin at 0, so that their lengths are comparable; the room at the right is for the values.
+  axes.set_xlim(0, 1.4 * max(times))
+  axes.spines[["top", "right"]].set_visible(False)

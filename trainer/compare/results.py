@@ -15,8 +15,6 @@ from collections.abc import Iterable, Sequence
 from trainer import errors
 from trainer.io import json_form, local_files
 
-MEASURED, ESTIMATED = "measured", "estimated"
-
 OK, FAILED, OUT_OF_MEMORY, OUT_OF_TIME = "ok", "failed", "out of memory", "out of time"
 
 
@@ -25,7 +23,6 @@ class Row:
   """The result of one case on one device.
 
   Attributes:
-    kind: "measured", or "estimated" by a compiler without running anything.
     workload: the name of the workload.
     mode: "train" or "predict".
     batch_size: examples in a step of all cores together.
@@ -36,9 +33,9 @@ class Row:
     precision: "float32" or "bfloat16".
     status: "ok", "failed", "out of memory" or "out of time".
     problem: a sentence about a failure.
-    seconds: median time of a training step, or of a call to predict; None for an estimate.
-    low: lower quartile of the measured seconds; lower end of an estimate.
-    high: upper quartile; upper end.
+    seconds: median time of a training step, or of a call to predict.
+    low: lower quartile of the measured seconds.
+    high: upper quartile.
     slices: the number of times behind the median.
     examples_per_second: by the median.
     start_seconds: from the call to the end of the first slice, less the time of a slice: making
@@ -51,15 +48,12 @@ class Row:
     accuracy_steps: the number of those steps.
     epoch_examples: see workloads.Workload.
     epochs: likewise.
-    unit: the time that charts show: "step", "epoch" or "run".
-    advice: sentences of the compiler about padding.
+    unit: the time to show: "step", "epoch" or "run".
     settings: gin file, bindings and slices; a row with others is another result.
     machine: hardware and software of the measurement.
     time: of the measurement, in UTC.
-    source: of an estimate.
   """
 
-  kind: str
   workload: str
   mode: str
   batch_size: int
@@ -88,22 +82,13 @@ class Row:
   accuracy_steps: int | None = None
   epoch_examples: int | None = None
   epochs: float | None = None
-  advice: list[str] = dataclasses.field(default_factory=list)
-  source: str = ""
 
   @property
   def key(self) -> str:
     """Rows with the same key are of one measurement; the later row replaces the earlier."""
     parts = (self.machine.get("host", ""), self.machine.get("processor", ""), self.settings)
     case = (self.workload, self.mode, self.batch_size, self.examples)
-    # An estimate has the device "tpu" for each topology: only its hardware tells them apart.
-    where = (self.kind, self.device, self.hardware if self.kind == ESTIMATED else "")
-    return json.dumps([case, where, self.precision, parts], sort_keys=True)
-
-  @property
-  def size(self) -> int:
-    """Examples in a step or in a call."""
-    return self.batch_size if self.examples is None else self.examples
+    return json.dumps([case, self.device, self.precision, parts], sort_keys=True)
 
 
 _FORM = {field.name: field.type for field in dataclasses.fields(Row)}

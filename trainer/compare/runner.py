@@ -101,7 +101,7 @@ class Runner:
     Raises:
       OutputError: it cannot write the results.
     """
-    known = [row for row in results.read_if_there(self.path) if row.kind == results.MEASURED]
+    known = results.read_if_there(self.path)
     rows = []
     for case in cases:
       for device in devices:
@@ -134,7 +134,6 @@ class Runner:
   def about(self, case: workloads.Case, device: str) -> dict[str, Any]:
     """Returns the fields of a row that do not come from the measurement."""
     return {
-      "kind": results.MEASURED,
       "workload": case.workload.name,
       "mode": case.workload.mode,
       "batch_size": case.batch_size,

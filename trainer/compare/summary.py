@@ -1,6 +1,6 @@
-"""Computes the report's figures from the rows: times of epochs and runs, costs, speed-ups, choices.
+"""Computes figures from the rows: times of epochs and runs, costs, speed-ups, choices.
 
-    found = Summary(rows, prices.read(), published.read())
+    found = Summary(rows, prices.read())
     found.choices()[0].fastest, found.choices()[0].cheapest
 
 Times of epochs and runs are the median step time times their number of steps: no case runs a whole
@@ -11,7 +11,6 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from trainer.compare import prices as prices_lib
-from trainer.compare import published as published_lib
 from trainer.compare import results
 from trainer.devices import device_names
 
@@ -26,55 +25,24 @@ class Choice:
     case: of the rows.
     fastest: the row with the shortest time; None without a measurement.
     cheapest: the row with the lowest cost, by currency.
-    in_time: by currency: the row with the lowest cost within the deadline.
   """
 
   case: Case
   fastest: results.Row | None
   cheapest: dict[str, results.Row]
-  in_time: dict[str, results.Row]
-
-
-@dataclasses.dataclass(frozen=True)
-class Speedup:
-  """How many times faster a row is than a CPU.
-
-  Attributes:
-    row: the row.
-    over: the row of the CPU.
-    low: the ratio by the medians; for an estimate the lower end.
-    high: the same; for an estimate the upper end.
-  """
-
-  row: results.Row
-  over: results.Row
-  low: float
-  high: float
 
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-  """The joint results of rows, prices and published figures.
+  """The joint results of rows and prices.
 
   Attributes:
     rows: of results.jsonl.
     prices: the price table.
-    published: the published figures.
-    deadline_seconds: the longest that a run may take; None for no deadline.
   """
 
   rows: Sequence[results.Row]
   prices: Sequence[prices_lib.Price] = ()
-  published: Sequence[published_lib.Figure] = ()
-  deadline_seconds: float | None = None
-
-  def good(self, kind: str = results.MEASURED) -> list[results.Row]:
-    """Returns the rows of a kind with figures."""
-    return [row for row in self.rows if row.kind == kind and row.status == results.OK]
-
-  def bad(self) -> list[results.Row]:
-    """Returns the rows without figures."""
-    return [row for row in self.rows if row.status != results.OK]
 
   def cases(self) -> dict[Case, list[results.Row]]:
     """Returns the rows with figures by case, in the order of the rows."""
@@ -93,8 +61,7 @@ class Summary:
     alike = {
       other.machine.get("host", "")
       for other in self.rows
-      if other.machine
-      and (other.kind, other.device, other.hardware) == (row.kind, row.device, row.hardware)
+      if other.machine and (other.device, other.hardware) == (row.device, row.hardware)
     }
     return f"{text} on {host}" if host and len(alike) > 1 else text
 
@@ -102,62 +69,39 @@ class Summary:
     """Returns the price of a row's hardware; None if the table has none."""
     return prices_lib.find(self.prices, row.hardware)
 
-  def cost(self, row: results.Row, unit: str) -> tuple[float, float] | None:
-    """Returns the cost of a step, epoch or run; twice the same if measured, an estimate's range.
+  def cost(self, row: results.Row, unit: str) -> float | None:
+    """Returns the cost of a step, epoch or run; None without a price, or without such a unit."""
+    price, seconds = self.price(row), seconds_of(row, unit)
+    return None if price is None or seconds is None else seconds / 3600 * price.per_hour
 
-    None without a price, or without such a unit.
+  def speedup(self, row: results.Row) -> float | None:
+    """Returns how many times faster a row is than its machine's CPU, or else the fastest CPU.
+
+    None for a CPU, and where no CPU ran the case. Virtual cores share a CPU, and only rehearse a
+    TPU: their speed says nothing.
     """
-    price, times = self.price(row), seconds_of(row, unit)
-    if price is None or times is None:
+    cpus = [other for other in self.cases()[case_of(row)] if other.device == "cpu"]
+    if not cpus or row.device == "cpu" or is_rehearsal(row):
       return None
-    return times[0] / 3600 * price.per_hour, times[-1] / 3600 * price.per_hour
-
-  def speedups(self) -> list[Speedup]:
-    """Returns how much faster each row is than its machine's CPU, or else the fastest CPU.
-
-    Virtual cores share a CPU, and only rehearse a TPU: their speed says nothing.
-    """
-    found = []
-    for rows in self.cases().values():
-      cpus = [row for row in rows if row.device == "cpu" and row.kind == results.MEASURED]
-      for row in rows:
-        # The nearest CPU: of the same precision and of the same host, if the results have one.
-        same = [cpu for cpu in cpus if cpu.precision == row.precision] or cpus
-        own = [cpu for cpu in same if cpu.machine.get("host") == row.machine.get("host")] or same
-        if own and row.device != "cpu" and not is_rehearsal(row):
-          over = min(own, key=lambda cpu: median(cpu))
-          low, high = seconds_of(row, "step") or (0.0, 0.0)
-          # The longest time gives the smallest ratio.
-          found.append(Speedup(row, over, median(over) / high, median(over) / low))
-    return found
+    # The nearest CPU: of the same precision and of the same host, if the results have one.
+    same = [cpu for cpu in cpus if cpu.precision == row.precision] or cpus
+    own = [cpu for cpu in same if cpu.machine.get("host") == row.machine.get("host")] or same
+    return min(map(median, own)) / median(row)
 
   def choices(self) -> list[Choice]:
     """Returns the fastest and the cheapest row of each case."""
-    return [
-      self._choice(case, [row for row in rows if is_choice(row)])
-      for case, rows in self.cases().items()
-    ]
-
-  def _choice(self, case, rows):
-    in_time = rows
-    if self.deadline_seconds is not None:
-      times = {id(row): seconds_of(row, "run") for row in rows}
-      in_time = [
-        row for row in rows if (time := times[id(row)]) and time[1] <= self.deadline_seconds
-      ]
-    return Choice(
-      case,
-      min(rows, key=median, default=None),
-      self._cheapest(rows),
-      self._cheapest(in_time) if self.deadline_seconds is not None else {},
-    )
+    found = []
+    for case, rows in self.cases().items():
+      able = [row for row in rows if not is_rehearsal(row)]
+      found.append(Choice(case, min(able, key=median, default=None), self._cheapest(able)))
+    return found
 
   def _cheapest(self, rows: Iterable[results.Row]) -> dict[str, results.Row]:
     found: dict[str, tuple[float, results.Row]] = {}
     for row in rows:
       price, cost = self.price(row), self.cost(row, "step")
-      if price and cost and cost[0] < found.get(price.currency, (float("inf"),))[0]:
-        found[price.currency] = (cost[0], row)
+      if price and cost and cost < found.get(price.currency, (float("inf"),))[0]:
+        found[price.currency] = (cost, row)
     return {currency: row for currency, (_, row) in found.items()}
 
 
@@ -185,11 +129,6 @@ def is_rehearsal(row: results.Row) -> bool:
   return kind in ("cpu", "xla") and count is not None
 
 
-def is_choice(row: results.Row) -> bool:
-  """Whether a row may count as the best: measured, and no rehearsal."""
-  return row.kind == results.MEASURED and not is_rehearsal(row)
-
-
 def median(row: results.Row) -> float:
   """Returns the median seconds of a measured row."""
   if row.seconds is None:
@@ -197,7 +136,7 @@ def median(row: results.Row) -> float:
   return row.seconds
 
 
-def seconds_of(row: results.Row, unit: str) -> tuple[float, float] | None:
+def seconds_of(row: results.Row, unit: str) -> float | None:
   """Returns the time of a step (or a call), an epoch or a run, in seconds.
 
   Args:
@@ -205,14 +144,11 @@ def seconds_of(row: results.Row, unit: str) -> tuple[float, float] | None:
     unit: "step", "epoch" or "run".
 
   Returns:
-    The range of an estimate; for a measured row twice its median. None without such a unit.
+    A multiple of the median; None without such a unit.
   """
-  low, high = (row.low, row.high) if row.kind == results.ESTIMATED else (row.seconds, row.seconds)
-  if low is None or high is None:
-    return None
   steps: float | None = 1
   if unit != "step":
     steps = row.epoch_examples and row.epoch_examples / row.batch_size
   if unit == "run":
     steps = steps and row.epochs and steps * row.epochs
-  return (steps * low, steps * high) if steps else None
+  return steps * median(row) if steps else None

@@ -26,7 +26,7 @@ class Workload:
   """An experiment to measure the speed of.
 
   Attributes:
-    name: in results and charts. Published figures refer to this name.
+    name: in results and the table.
     gin_file: the experiment, as for trainer.main.
     bindings: list of gin bindings that come after the file, such as "run.train_steps = 100".
     mode: "train" or "predict".
@@ -37,7 +37,7 @@ class Workload:
     warm_slices: the number of slices before those; they do not count.
     epoch_examples: examples in an epoch, for the time and cost of one; None if there is no epoch.
     epochs: epochs in a whole training, for its time and cost.
-    unit: the time that charts show: of a "step", an "epoch" or a "run". None: the longest of the
+    unit: the time to show: of a "step", an "epoch" or a "run". None: the longest of the
       three that Octet knows.
     evaluate: whether to evaluate the model after its steps, for its accuracy.
 
@@ -71,7 +71,7 @@ class Workload:
 
   @property
   def shown_unit(self) -> str:
-    """The unit of time that charts show."""
+    """The unit of time to show."""
     if self.unit:
       return self.unit
     return "run" if self.epochs else "epoch" if self.epoch_examples else "step"

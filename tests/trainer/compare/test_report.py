@@ -1,140 +1,90 @@
-"""The report: its numbers are those of the rows; kinds of figures are told apart."""
+"""The table: its numbers are those of the rows. The picture: a bar for each device."""
 
-import csv
-import html.parser
-import io
 import re
 
 import pytest
 
 from tests.trainer.compare import fake_rows
 from trainer import errors
-from trainer.compare import figures, report, summary
-
-ROWS, FOUND = fake_rows.ROWS, fake_rows.FOUND
+from trainer.compare import report, summary
 
 
-def test_the_csv_has_the_figures_of_the_rows():
-  lines = list(csv.DictReader(io.StringIO(report.table(FOUND))))
-  assert len(lines) == len(ROWS) + 2
-  for row, line in zip(ROWS, lines, strict=False):
-    for name in ("seconds", "low", "high", "examples_per_second"):
-      value = getattr(row, name)
-      assert line[name] == ("" if value is None else repr(value))
-    assert (line["kind"], line["status"]) == (row.kind, row.status)
-  assert lines[1]["run_seconds"] == "5.0"
-  assert float(lines[1]["epoch_cost"]) == pytest.approx(0.001)
-  assert lines[2]["run_seconds"] == "0.4–1.0"
-  assert lines[-2]["kind"] == "published"
-  assert lines[-2]["seconds"] == "3.0"
+def cells(found):
+  """Returns the lines of the table as dicts: title → cell."""
+  lines = report.text(found).partition("\n\n")[0].splitlines()
+  titles = re.split(r"\s{2,}", lines[0])
+  # Titles of numbers are right-aligned: the row's cells are read in their order.
+  return [dict(zip(titles, re.split(r"\s{2,}", line), strict=False)) for line in lines[1:]]
 
 
-class Cells(html.parser.HTMLParser):
-  """The texts of the cells, and what the page refers to."""
-
-  def __init__(self, text):
-    super().__init__()
-    self.cells, self.references, self._inside = [], [], False
-    self.feed(text)
-
-  def handle_starttag(self, tag, attrs):
-    self.references += [value for name, value in attrs if name in ("src", "href")]
-    self._inside = tag in ("td", "th")
-    if self._inside:
-      self.cells.append("")
-
-  def handle_endtag(self, tag):
-    self._inside = self._inside and tag not in ("td", "th")
-
-  def handle_data(self, data):
-    if self._inside:
-      self.cells[-1] += data
-
-
-def test_the_page_has_all_and_needs_nothing_else():
-  page = report.page(
-    FOUND, {"times": figures.Chart(b"", "<svg>a chart</svg>")}, {"gpu:2": "there are 1"}
+def test_the_numbers_are_those_of_the_rows():
+  cpu, gpu, large, few = cells(fake_rows.FOUND)
+  assert cpu["case"] == "net, batch 10"
+  assert (cpu["step or call"], cpu["quartiles"], cpu["time"]) == (
+    "1 s",
+    "800 ms–1.2 s",
+    "20 s in all",
   )
-  found = Cells(page)
-  assert found.references == []
-  assert '<figure class="wide"><svg>a chart</svg></figure>' in page
-  # In a narrow window each cell says what it is.
-  assert '<td class="number" data-title="step or call">250 ms</td>' in page
-  for cell in (
-    "250 ms",
-    "200–300 ms",
-    "gpu (Tesla P100-PCIE-16GB)",
-    "20–50 ms",
-    "out of memory",
-    "no room",
-    "gpu:2",
-    "there are 1",
-    "three seconds",
-    "1.44",
-    "2",
-  ):
-    assert cell in found.cells
-  assert re.findall("<li>(.*)", page.partition("<h2>Sources")[2]) == [
-    "an article</li>",
-    "a page</li>",
-  ]
-  headings = re.findall("<h2>(.*?)</h2>", page)
-  assert headings == [
-    "Fastest and cheapest",
-    "Charts",
-    "Costs",
-    "Measured",
-    "Estimated",
-    "Not measured",
-    "Published",
-    "Prices of an hour",
-    "Sources",
-    "Machines",
-  ]
+  assert (gpu["device"], gpu["examples/s"]) == ("gpu (Tesla P100-PCIE-16GB)", "40")
+  assert (gpu["over cpu"], gpu["cost"]) == ("4 ×", "0.002 USD in all")
+  assert (large["case"], large["step or call"]) == ("net, batch 20", "2 s")
+  assert (few["case"], few["step or call"]) == ("net: predict 4", "500 ms")
 
 
-UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
-
-
-def seconds_in(text):
-  """Returns the time that a text such as "1.22 ms" says."""
-  number, unit = text.split(" ")
-  return float(number.replace(",", "")) * UNITS[unit]
-
-
-def test_the_numbers_on_the_page_are_those_of_the_rows():
-  rows = [
-    fake_rows.row(0.123456, start_seconds=61.77, input_wait=0.123),
-    fake_rows.row(3.21987, "cpu:8", start_seconds=1.5),
-    fake_rows.row(0.00045678, "gpu", accuracy=0.876, accuracy_steps=1500),
-  ]
-  found = Cells(report.page(summary.Summary(rows), {}, {}))
-  start = found.cells.index("step or call") - 2
-  titles = found.cells[start : found.cells.index("accuracy") + 1]
-  assert "device memory" not in titles  # of which there is none
-  start += len(titles)
-  for row in rows:
-    line = dict(zip(titles, found.cells[start : start + len(titles)], strict=True))
-    start += len(titles)
-    assert seconds_in(line["step or call"]) == pytest.approx(row.seconds, rel=5e-3)
-    assert seconds_in(line["epoch"]) == pytest.approx(10 * row.seconds, rel=5e-3)
-    assert seconds_in(line["run"]) == pytest.approx(20 * row.seconds, rel=5e-3)
-    assert seconds_in(line["start*"]) == pytest.approx(row.start_seconds, rel=5e-3)
-    rate = float(line["examples/s"].replace(",", ""))
-    assert rate == pytest.approx(row.examples_per_second, rel=5e-3)
-    assert line["input wait"] == f"{100 * row.input_wait:.0f}%"
-    assert line["memory"] == "1.00 GiB"
-    assert line["accuracy"] == ("87.6% after 1,500 steps" if row.accuracy else "")
-
-
-def test_the_best_are_named():
-  lines = report.text(FOUND).splitlines()
-  assert re.search(r"net, batch 10 +gpu \(Tesla P100.* 5 s in all .*0.002 USD in all", lines[1])
+def test_failures_and_the_best_are_named():
+  text = report.text(fake_rows.FOUND)
+  assert "net, batch 10 on tpu (TPU v3-8): out of memory. no room" in text
+  best = "gpu (Tesla P100-PCIE-16GB)"
+  assert f"net, batch 10: fastest: {best}; cheapest in USD: {best}" in text
   assert report.text(summary.Summary([])) == "No measurement."
-  assert "only rehearsed" in report.text(summary.Summary([fake_rows.row(1.0, "cpu:8")]))
-  assert "not measured" in report.text(summary.Summary([fake_rows.estimate(0.02, 0.05)]))
+  rehearsed = report.text(summary.Summary([fake_rows.row(1.0, "cpu:8")]))
+  assert "no device was measured" in rehearsed
+
+
+def test_columns_without_content_are_left_out():
+  row = fake_rows.row(unit="step", epoch_examples=None, epochs=None)
+  header = report.text(summary.Summary([row])).splitlines()[0]
+  assert header.split() == [
+    "case",
+    "device",
+    "step",
+    "or",
+    "call",
+    "quartiles",
+    "examples/s",
+    "input",
+    "wait",
+    "memory",
+  ]
+  busy = fake_rows.row(load=5.0)
+  assert "other programs ran" in report.text(summary.Summary([busy]))
+  assert "other programs ran" not in report.text(summary.Summary([fake_rows.row(load=3.0)]))
+
+
+@pytest.mark.parametrize(
+  ("seconds", "text"),
+  [(0.00122, "1.22 ms"), (0.9994, "999 ms"), (90, "90 s"), (120, "2 min"), (7560, "2.1 h")],
+)
+def test_times_for_people(seconds, text):
+  assert report.duration(seconds) == text
+
+
+def test_the_picture_has_a_bar_for_each_training(tmp_path, monkeypatch):
+  widths = []
+  draw_bars = report._draw_bars
+
+  def draw(axes, found, rows):
+    draw_bars(axes, found, rows)
+    widths.append([bar.get_width() for bar in axes.patches])
+
+  monkeypatch.setattr(report, "_draw_bars", draw)
+  path = tmp_path / "times.png"
+  assert report.draw(str(path), fake_rows.FOUND)
+  assert path.read_bytes().startswith(b"\x89PNG")
+  assert widths == [[20.0, 5.0], [20.0]]  # 10 or 5 steps an epoch, 2 epochs
+  assert not report.draw(str(path), summary.Summary([fake_rows.row(mode="predict", examples=4)]))
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
   with pytest.raises(errors.OutputError, match="--output"):
-    report.write(str(tmp_path / "none"), summary.Summary([]), {})
+    report.draw(str(tmp_path / "none" / "times.png"), fake_rows.FOUND)

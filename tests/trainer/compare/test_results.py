@@ -12,7 +12,7 @@ from trainer.compare import results
 
 def test_rows_come_back_as_they_were(tmp_path):
   path = str(tmp_path / "results.jsonl")
-  rows = [fake_rows.row(), fake_rows.failed(), fake_rows.estimate(0.1, 0.2, advice=["pad"])]
+  rows = [fake_rows.row(), fake_rows.failed(), fake_rows.row(load=1.5)]
   for row in rows:
     results.append(path, row)
   assert results.read(path) == rows
@@ -23,7 +23,7 @@ def test_cut_off_line_is_ignored_and_then_overwritten(tmp_path):
   first, second = fake_rows.row(), fake_rows.row(device="gpu")
   results.append(str(path), first)
   with path.open("a") as file:
-    file.write('{"kind": "meas')
+    file.write('{"workload": "n')
   assert results.read(str(path)) == [first]
   results.append(str(path), second)
   assert results.read(str(path)) == [first, second]
@@ -34,7 +34,7 @@ def test_cut_off_line_is_ignored_and_then_overwritten(tmp_path):
   [
     (lambda line: line[:-5], "Expecting|Unterminated"),
     (lambda line: line.replace('"batch_size": 10', '"batch_size": "ten"'), "expected int"),
-    (lambda line: line.replace('"kind"', '"sort"'), "'kind' is missing"),
+    (lambda line: line.replace('"mode"', '"sort"'), "'mode' is missing"),
   ],
 )
 def test_a_damaged_line_is_named(tmp_path, change, problem):
@@ -67,11 +67,7 @@ def test_other_settings_are_another_result():
   assert one.key != dataclasses.replace(one, precision="bfloat16").key
 
 
-def test_the_hardware_tells_estimates_apart_and_not_measurements():
-  board, pod = (
-    dataclasses.replace(fake_rows.estimate(0.1, 0.2), hardware=name) for name in ("v3-8", "v3-32")
-  )
-  assert results.merged([[board, pod]]) == [board, pod]
+def test_the_name_of_the_hardware_makes_no_other_result():
   old, new = (
     fake_rows.row(hardware=name, time=f"2026-02-0{day}T00:00:00+00:00")
     for day, name in ((1, "one name"), (2, "another name"))

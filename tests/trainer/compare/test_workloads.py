@@ -67,7 +67,7 @@ def test_what_is_wrong_is_told(binding, message):
 
 def test_launching_process_does_not_import_tensorflow():
   code = (
-    "import sys; from trainer.compare import workloads, runner, estimates, report; "
+    "import sys; from trainer.compare import workloads, runner, report; "
     "workloads.load(['gin_configs/compare/articles.gin']); print('tensorflow' in sys.modules)"
   )
   done = subprocess.run(
