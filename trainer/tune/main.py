@@ -1,6 +1,6 @@
 """Finds the learning rate or the batch size of an experiment before its training.
 
-  python -m trainer.tune --gin_file=gin_configs/digits.gin --html=rate.html
+  python -m trainer.tune --gin_file=gin_configs/digits.gin --picture=rate.png
   python -m trainer.tune --gin_file=gin_configs/digits.gin --find=batch_size
 
 The learning rate grows from step to step, whatever schedule the experiment has. Its training begins
@@ -41,7 +41,7 @@ _TIMEOUT = flags.DEFINE_float(
   "The longest that one batch size may take, with its compilation.",
   lower_bound=1.0,
 )
-_HTML = flags.DEFINE_string("html", "", "Write the report to this file as a page.")
+_PICTURE = flags.DEFINE_string("picture", "", "Draw the results to this PNG file.")
 _JSON = flags.DEFINE_string(
   "json", "", "Write the report to this file as JSON; - for the terminal, instead of the text."
 )
@@ -97,11 +97,9 @@ def main(argv: list[str]) -> None:
   # 3. The reports.
   as_json = json.dumps(found.as_dict(), indent=2, allow_nan=False) + "\n"
   print(as_json if quiet else f"\n{found.text()}", end="" if quiet else "\n")
-  written = {}
   if _JSON.value and not quiet:
-    written[_JSON.value] = as_json, "--json"
-  if _HTML.value:
-    written[_HTML.value] = found.page(), "--html"
-  for path, (text, flag) in written.items():
-    local_files.write(path, text, flag)
-    asked.tell(f"Wrote {path}")
+    local_files.write(_JSON.value, as_json, "--json")
+    asked.tell(f"Wrote {_JSON.value}")
+  if _PICTURE.value:
+    found.draw(_PICTURE.value)
+    asked.tell(f"Wrote {_PICTURE.value}")

@@ -1,11 +1,14 @@
-"""The results: as text for the terminal, as JSON, and as an HTML page with drawings."""
+"""The results: as text for the terminal, as JSON, and as a picture."""
 
 import dataclasses
+import functools
+import io
 import math
 from typing import Any
 
 from trainer.cli import formatting
-from trainer.plot import html_page, svg
+from trainer.io import local_files
+from trainer.plot import svg
 from trainer.tune import batch_sizes, learning_rates
 
 _COLUMNS = ("batch size", "examples/s", "a step", "memory", "")
@@ -68,34 +71,27 @@ class Report:
       }
     return found
 
-  def page(self) -> str:
-    """Returns the text of the HTML page.
+  def draw(self, path: str) -> None:
+    """Draws the loss by the learning rate, and the speed by the batch size, to a PNG.
 
     Raises:
+      OutputError: it cannot write the file.
       SettingError: matplotlib is missing.
     """
-    sweep, search = self.sweep, self.search
-    return html_page.render(
-      "tune/tune.html",
-      title=f"Tune: {self.name}",
-      name=self.name,
-      about=self.about,
-      sweep=sweep
-      and {
-        "described": described(sweep),
-        "rates": rates(sweep),
-        "advice": rate_advice(sweep, self.rate_bindings),
-        "drawing": _loss_by_rate(sweep),
-      },
-      search=search
-      and {
-        "columns": _COLUMNS,
-        "rows": rows(search),
-        "numbers": _NUMBERS,
-        "advice": size_advice(search, self.size_bindings),
-        "drawing": _speed_by_size(search),
-      },
-    )
+    panels = [
+      functools.partial(draw, found)
+      for draw, found in ((_draw_losses, self.sweep), (_draw_speeds, self.search))
+      if found is not None
+    ]
+    with svg.figure_class() as figure_class:
+      figure = figure_class(figsize=(_INCHES[0] * len(panels), _INCHES[1]), layout="constrained")
+      for draw, axes in zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True):
+        draw(axes)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, fontsize="small")
+      png = io.BytesIO()
+      figure.savefig(png, format="png", dpi=150)
+    local_files.write(path, png.getvalue(), "--picture")
 
 
 def described(sweep: learning_rates.Sweep) -> str:
@@ -181,73 +177,25 @@ def size_advice(search: batch_sizes.Search, bindings: tuple[str, ...]) -> str:
   )
 
 
-def _loss_by_rate(sweep):
-  from matplotlib import ticker
-
-  with svg.figure_class(svg.TEXT_COLOR) as figure_class:
-    figure = figure_class(figsize=_INCHES, layout="constrained")
-    axes = figure.add_subplot()
-    finite = [loss for loss in sweep.losses if math.isfinite(loss)]
-    tried = sweep.rates[: len(finite)]
-    axes.plot(tried, finite, color=_FAINT, linewidth=1, alpha=0.5, label="a batch")
-    axes.plot(tried, sweep.smoothed, color=_STRONG, linewidth=2, label="smoothed")
-    if sweep.suggestion is not None:
-      value = sweep.smoothed[sweep.rates.index(sweep.suggestion)]
-      axes.plot(
-        [sweep.suggestion],
-        [value],
-        marker="o",
-        color=_MARK,
-        linestyle="",
-        label=f"suggested: {sweep.suggestion:.2g}",
-      )
-      axes.axvline(sweep.suggestion, color=_MARK, linewidth=1, linestyle=":")
-    axes.set_xscale("log")
-    # matplotlib's own labels are formulas, and svg.figure_class takes them for text.
-    axes.xaxis.set_major_formatter(lambda rate, _: f"{rate:g}")
-    axes.xaxis.set_minor_locator(ticker.NullLocator())
-    low, high = min(sweep.smoothed), max(sweep.smoothed)
-    margin = 0.15 * (high - low) or 1.0
-    axes.set_ylim(low - margin, high + margin)
-    _finish(axes, "learning rate", "loss")
-    return svg.element(figure, "loss by learning rate")
+def _draw_losses(sweep, axes):
+  finite = [loss for loss in sweep.losses if math.isfinite(loss)]
+  axes.semilogx(sweep.rates[: len(finite)], finite, color=_FAINT, alpha=0.5, label="a batch")
+  axes.semilogx(sweep.rates[: len(finite)], sweep.smoothed, color=_STRONG, label="smoothed")
+  if sweep.suggestion is not None:
+    label = f"suggested: {sweep.suggestion:.2g}"
+    axes.axvline(sweep.suggestion, color=_MARK, linestyle=":", label=label)
+  low, high = min(sweep.smoothed), max(sweep.smoothed)
+  margin = 0.15 * (high - low) or 1.0
+  axes.set(ylim=(low - margin, high + margin), xlabel="learning rate", ylabel="loss")
+  # matplotlib's own labels are formulas, and svg.figure_class takes them for text.
+  axes.xaxis.set_major_formatter(lambda rate, _: f"{rate:g}")
 
 
-def _speed_by_size(search):
-  from matplotlib import ticker
-
-  with svg.figure_class(svg.TEXT_COLOR) as figure_class:
-    figure = figure_class(figsize=_INCHES, layout="constrained")
-    axes = figure.add_subplot()
-    sizes = [each.batch_size for each in search.fitting]
-    speeds = [each.examples_per_second for each in search.fitting]
-    axes.plot(sizes, speeds, color=_STRONG, marker="o", markersize=4, label="fits")
-    fastest = search.fastest
-    axes.plot(
-      [fastest.batch_size],
-      [fastest.examples_per_second],
-      color=_MARK,
-      marker="o",
-      linestyle="",
-      label=f"fastest: {fastest.batch_size:,}",
-    )
-    failed = [each.batch_size for each in search.tried if not each.fits]
-    if failed:
-      axes.axvline(
-        min(failed), color=svg.TEXT_COLOR, linewidth=1, linestyle=":", label="does not fit"
-      )
-    axes.set_xscale("log", base=2)
-    axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
-    axes.xaxis.set_minor_locator(ticker.NullLocator())
-    axes.yaxis.set_major_formatter(lambda speed, _: f"{speed:,.0f}")
-    _finish(axes, "batch size", "examples/s")
-    return svg.element(figure, "examples per second by batch size")
-
-
-def _finish(axes, x, y):
-  axes.set_xlabel(x)
-  axes.set_ylabel(y)
-  axes.grid(visible=True, alpha=0.2)
-  axes.spines[["top", "right"]].set_visible(False)
-  axes.legend(frameon=False, fontsize="small")
+def _draw_speeds(search, axes):
+  sizes = [each.batch_size for each in search.fitting]
+  speeds = [each.examples_per_second for each in search.fitting]
+  axes.semilogx(sizes, speeds, base=2, color=_STRONG, marker="o", label="fits")
+  fastest = search.fastest.batch_size
+  axes.axvline(fastest, color=_MARK, linestyle=":", label=f"fastest: {fastest:,}")
+  axes.set(ylim=(0, None), xlabel="batch size", ylabel="examples/s")
+  axes.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")

@@ -40,13 +40,13 @@ def test_wrong_flags_are_said_before_tensorflow_is_imported(arguments, message):
   assert message in done.stderr
 
 
-def test_the_digits_get_a_rate_and_a_page(tmp_path):
+def test_the_digits_get_a_rate_and_a_picture(tmp_path):
   environment = {**os.environ, "PYTHONPATH": str(files.ROOT)}
-  arguments = (DIGITS, "--device=cpu", "--json=-", "--html=page.html")
+  arguments = (DIGITS, "--device=cpu", "--json=-", "--picture=rate.png")
   done = warm.run("-m", "trainer.tune", *arguments, cwd=tmp_path, env=environment)
   assert done.returncode == 0, done.stderr
   found = json.loads(done.stdout)["learning_rate"]
   assert 1e-3 < found["suggestion"] < 3e-2
   (binding,) = found["bindings"]
   assert binding == f"keras.optimizers.Adam.learning_rate = {found['suggestion']:.2g}"
-  assert os.listdir(tmp_path) == ["page.html"]
+  assert os.listdir(tmp_path) == ["rate.png"]

@@ -1,4 +1,4 @@
-"""The report: as text, as JSON and as a page."""
+"""The report: as text, as JSON and as a picture."""
 
 import json
 import math
@@ -66,10 +66,20 @@ def test_the_json_has_all_numbers():
   assert len(found["batch_size"]["tried"]) == 3
 
 
-@pytest.mark.parametrize("left_out", ["sweep", "search"])
-def test_the_page_draws_what_was_found(left_out):
+@pytest.mark.parametrize("left_out", ["sweep", "search", None])
+def test_the_picture_has_a_panel_for_each_search(tmp_path, monkeypatch, left_out):
   pytest.importorskip("matplotlib")
-  page = made(**{left_out: None}).page()
-  assert page.count("<svg") == 1
-  assert "mathdefault" not in page
-  assert ("loss by learning rate" in page) == (left_out != "sweep")
+  drawn = []
+  for name in ("_draw_losses", "_draw_speeds"):
+    draw = getattr(report, name)
+    monkeypatch.setattr(
+      report, name, lambda found, axes, draw=draw: (draw(found, axes), drawn.append(axes))
+    )
+  path = tmp_path / "found.png"
+  made(**({left_out: None} if left_out else {})).draw(str(path))
+  assert path.read_bytes().startswith(b"\x89PNG")
+  labels = [axes.get_xlabel() for axes in drawn]
+  wanted = {"sweep": "learning rate", "search": "batch size"}
+  assert labels == [label for name, label in wanted.items() if name != left_out]
+  if left_out != "sweep":
+    assert list(drawn[0].lines[1].get_ydata()) == SWEEP.smoothed
