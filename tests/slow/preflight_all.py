@@ -5,9 +5,9 @@
                                                                                   that are there
 
 Needs the extra [preflight]. The results folder keeps the report of each step, experiment and
-topology as JSON, and a restarted run reuses it. The table, docs/tpu_compile_results.md, covers all
-reports. Random batches of the same shapes replace data that need a download: a compiler sees only
-shapes and dtypes.
+topology as JSON, and a restarted run reuses it. table.md there has a row for each report. Random
+batches of the same shapes replace data that need a download: a compiler sees only shapes and
+dtypes.
 """
 
 import argparse
@@ -22,7 +22,6 @@ from trainer.preflight import bindings, check, compiler, report, topology
 from trainer.settings import kinds
 
 ROOT = pathlib.Path(__file__).parents[2]
-TABLE = ROOT / "docs" / "tpu_compile_results.md"
 TOPOLOGIES = ("v3-8", "v5e-8")
 SLICES = {"cifar10_cnn.gin": ("v3-512",)}
 
@@ -219,10 +218,10 @@ def main():
       if arguments.again or not report_path(name, topology_name, kind, results).exists()
     ]
     for topology_name, kind, passed in check_experiment(name, missing, results) if missing else ():
-      TABLE.write_text(table(results))
+      (results / "table.md").write_text(table(results))
       if not passed:
         failed.append(f"{name} {kind} on {topology_name}")
-  TABLE.write_text(table(results))
+  (results / "table.md").write_text(table(results))
   if failed:
     sys.exit(f"Not every step passed: {', '.join(failed)}")
 
