@@ -3,9 +3,9 @@
     python -m trainer.compare --gin_file=gin_configs/compare/articles.gin --output=out/compare
 
 `workloads` reads the cases to compare. `runner` measures each case in a process of its own, by
-`worker` and `measure`. `results` reads, writes and merges the rows. `prices` has the prices of an
-hour. `summary` computes times, costs, speed-ups, the cheapest and the fastest; `report` shows them.
-`models` compares the models of two runs instead.
+`worker` and `measure`. `results` reads, writes and merges the rows. `summary` computes times,
+costs, speed-ups, the cheapest and the fastest; `report` shows them. `models` compares the models of
+two runs instead.
 
 Layout:
 

@@ -16,9 +16,10 @@ from absl import flags
 
 from trainer import errors
 from trainer.cli import command, run_flags
-from trainer.compare import models, prices, report, results, runner, summary, workloads
+from trainer.compare import models, report, results, runner, summary, workloads
 from trainer.config import gin_flags
 from trainer.io import local_files
+from trainer.preflight import prices
 
 flags.adopt_module_key_flags(gin_flags)
 _DEVICES = flags.DEFINE_string(
@@ -36,7 +37,7 @@ _MERGE = flags.DEFINE_multi_string(
 _PRICES = flags.DEFINE_string(
   "prices",
   prices.SHIPPED,
-  "A CSV file with hardware,per_hour,currency,date,source. Default: the articles' prices.",
+  "A CSV file with hardware,per_hour,currency,date,source. Default: old, published prices.",
 )
 _PRECISION = run_flags.define_precision()
 _TPU_TYPE = flags.DEFINE_string(

@@ -62,7 +62,6 @@ class StepReport:
     all_reduces: the all-reduces of the compiled program.
     trainable_bytes: bytes of the trainable variables; their gradients have as many.
     buffers: the largest buffers, the largest first.
-    advice: sentences about padding, the greatest waste first.
     time: the estimated time of a step.
     found: the result of the search for a batch that fits.
   """
@@ -80,7 +79,6 @@ class StepReport:
   all_reduces: hlo.AllReduces | None = None
   trainable_bytes: int = 0
   buffers: list = dataclasses.field(default_factory=list)
-  advice: list = dataclasses.field(default_factory=list)
   time: estimates.StepTime | None = None
   found: search.BatchSearch | None = None
 
@@ -200,14 +198,6 @@ class Check:
     fits, needed = _fit(result, next_input, limit)
     report.all_reduces = hlo.all_reduces(result.listing.hlo)
     report.buffers = memory.largest(result.listing)
-    wasteful = memory.largest(result.listing, limit=4, key=lambda buffer: buffer.padding)
-    # Padding of less than 1 % of the step's memory is not worth a line.
-    floor = max(2**20, result.listing.allocated_bytes // 100)
-    report.advice = [
-      line
-      for buffer in wasteful
-      if buffer.padding >= floor and (line := buffer.advice(report.per_core))
-    ]
     if self.search_batch == "always" or (self.search_batch == "auto" and not fits):
       try:
         report.found = self._search(report, lowered, needed, limit)

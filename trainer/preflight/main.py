@@ -51,7 +51,9 @@ _TIMEOUT = flags.DEFINE_float(
   "timeout_seconds", 900.0, "The longest that one compilation may take.", lower_bound=1.0
 )
 _PRICES = flags.DEFINE_string(
-  "prices", "", "A gin file with prices, such as gin_configs/prices/cloud_tpu.gin."
+  "prices",
+  prices.SHIPPED,
+  "A CSV file with hardware,per_hour,currency,date,source. Default: old, published prices.",
 )
 _EPOCH = flags.DEFINE_integer(
   "epoch_examples", None, "Examples in an epoch, to estimate an epoch's cost.", lower_bound=1
@@ -90,13 +92,13 @@ def main(argv: list[str]) -> None:
   if _SAVE.value:
     command.require_local(_SAVE.value, "--save")
   compiler.require_extra(topologies)
+  price_table = prices.read(_PRICES.value)
 
   # 2. Load the experiment as `python -m trainer.main` does.
-  gin_flags.load([_PRICES.value] if _PRICES.value else [])
+  gin_flags.load()
   from trainer.preflight import bindings, check
 
   experiment = bindings.from_gin(_PRECISION.value)
-  price_table = prices.prices()
 
   # 3. Check every step on every topology, or how the training scales over them.
   quiet = _JSON.value == "-"
@@ -124,7 +126,7 @@ def _check(checker, topologies, price_table, show):
   """Takes the steps through the stages; returns their reports as dicts, and whether one failed."""
   dicts = []
   for topology in topologies:
-    price = price_table.get(topology.name)
+    price = prices.of_topology(price_table, topology)
     for kind in map(Kind, _STEPS.value or checker.experiment.kinds()):
       found = checker.check_step(kind, topology)
       show(f"\n{report.text(found, price, _EPOCH.value)}\n")
@@ -144,7 +146,7 @@ def _scale(checker, topologies, price_table, show):
         rows.append(scaling.Row(fixed, topology, 0, problem=sized))
         continue
       found = dataclasses.replace(checker, experiment=sized).check_step(Kind.TRAIN, topology)
-      rows.append(scaling.row(fixed, found, scaling.price_of(topology, price_table)))
+      rows.append(scaling.row(fixed, found, prices.of_topology(price_table, topology)))
       failed = failed or bool(found.failed)
     rows = scaling.with_efficiency(rows)
     show(f"\n{scaling.text(rows)}\n")

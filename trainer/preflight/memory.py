@@ -1,4 +1,4 @@
-"""Finds the large buffers of a compiled program, and the buffers with much padding.
+"""Finds the large buffers of a compiled program.
 
 A TPU stores the two innermost axes of an array in tiles of 8 × 128 (16-bit values: two such rows)
 and pads both axes to whole tiles. The compiler chooses the order of the axes. Its list of buffers
@@ -8,7 +8,6 @@ has the layout of each buffer and its size with padding.
 import dataclasses
 import math
 import re
-from collections.abc import Callable
 from typing import Any
 
 from trainer.cli import formatting
@@ -64,11 +63,6 @@ class Buffer:
     """Bytes of one buffer without padding."""
     return math.prod(self.shape) * dtype_bytes(self.dtype)
 
-  @property
-  def padding(self) -> int:
-    """Bytes of padding in all buffers of this kind."""
-    return max(0, self.size - self.content) * self.count
-
   def __str__(self) -> str:
     return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
@@ -76,49 +70,6 @@ class Buffer:
     """Returns its size, number, form and origin, for people."""
     count = f" × {self.count}" if self.count > 1 else ""
     return f"{formatting.memory_size(self.size)}{count}  {self}  {self.op}"
-
-  def padded_axis(self) -> tuple[int, int, int] | None:
-    """Finds the innermost axis, of two, that grows most by padding.
-
-    Returns:
-      The axis, its size and its padded size; None if no axis grows.
-    """
-    candidates = []
-    for position, multiple in enumerate((128, 8)):
-      if position < len(self.minor_to_major):
-        axis = self.minor_to_major[position]
-        padded = -(-self.shape[axis] // multiple) * multiple
-        # For few rows the compiler has narrower tiles. So the outer axis may have less padding than
-        # to a multiple of 8; the buffer's size shows it.
-        if padded > self.shape[axis] and (
-          position == 0 or self.size * 1.01 >= self.content * padded / self.shape[axis]
-        ):
-          candidates.append((padded / self.shape[axis], axis, self.shape[axis], padded))
-    return max(candidates)[1:] if candidates else None
-
-  def advice(self, per_core: int) -> str:
-    """Returns sentences on the padding and its remedy; "" if there is little padding."""
-    axis = self.padded_axis()
-    if axis is None or self.size < 1.3 * self.content:
-      return ""
-    index, size, padded = axis
-    name = "last dimension" if index == len(self.shape) - 1 else f"dimension {index}"
-    stored = f"{formatting.memory_size(self.content)} stored as {formatting.memory_size(self.size)}"
-    change = self._change(index, size, padded, per_core)
-    return f"{stored}: {name} {size} padded to {padded}. {change}"
-
-  def _change(self, index, size, padded, per_core):
-    if index == 0 and size == per_core:
-      return f"This axis is the batch: {padded} examples per core would take the same memory here."
-    if index == len(self.shape) - 1 and len(self.shape) > 1:
-      return (
-        f"{padded} channels or units would take the same memory; with a multiple of 128 as the "
-        "per-core batch, the batch may fill the lanes."
-      )
-    return (
-      f"A size of {padded} would take the same memory; so would an order of the axes with a "
-      "multiple of 128 last."
-    )
 
 
 def dtype_bytes(dtype: str) -> int:
@@ -137,17 +88,12 @@ def allocated_bytes(buffers: str) -> int:
   return sum(int(start[2]) for start in found if start and ", color " not in start[3])
 
 
-def largest(
-  listing: Listing,
-  limit: int = 8,
-  key: Callable[[Buffer], float] = lambda buffer: buffer.size * buffer.count,
-) -> list[Buffer]:
+def largest(listing: Listing, limit: int = 8) -> list[Buffer]:
   """Returns the largest buffers of a program; buffers of one kind and origin count together.
 
   Args:
     listing: the compiler's output.
     limit: the number of buffers.
-    key: the size to compare by.
   """
   names = _op_names(listing.hlo)
   places: dict[Any, dict[tuple[str, str], str]] = {}
@@ -168,7 +114,7 @@ def largest(
     )
     for kind, ops in places.items()
   ]
-  return sorted((buffer for buffer in buffers if key(buffer)), key=key, reverse=True)[:limit]
+  return sorted(buffers, key=lambda buffer: buffer.size * buffer.count, reverse=True)[:limit]
 
 
 def _ints(text):

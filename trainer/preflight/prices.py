@@ -1,17 +1,24 @@
-"""Prices of hardware, each with its source and day; TPU prices in a table in gin.
+"""Prices of hardware, from a CSV file with a source and a day for each.
 
-import trainer.preflight.prices
-trainer.preflight.prices.table = {"v2-8": (4.50, "USD", "2018-10-08", "https://...")}
+    hardware,per_hour,currency,date,source
+    v2-8,4.50,USD,2018-10-08,https://...
+
+A price is for the hardware whose name contains the first column: "P100" for "Tesla P100-PCIE-16GB".
+Of several names that fit, the longest counts. prices.csv beside this file has old prices, those of
+published comparisons: --prices replaces them with a file of yours.
 """
 
+import csv
 import dataclasses
 import datetime
 import math
-from typing import Any
+import pathlib
+from collections.abc import Sequence
 
 from trainer import errors
-from trainer.config import gin_names
-from trainer.preflight import topology
+from trainer.preflight import topology as topology_lib
+
+SHIPPED = str(pathlib.Path(__file__).with_name("prices.csv"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,33 +50,53 @@ class Price:
     if not (self.hardware and self.currency and self.source):
       raise ValueError("a price has hardware, a currency and a source")
 
-  def __str__(self) -> str:
-    return f"{self.hardware}: {self.per_hour:.2f} {self.currency} an hour"
+
+_COLUMNS = [field.name for field in dataclasses.fields(Price)]
 
 
-@gin_names.configurable(module="trainer.preflight")
-def prices(table: dict[str, Any] | None = None) -> dict[str, Price]:
-  """Returns the price of each topology in the table.
-
-  Args:
-    table: topology → (price of an hour, currency, day as "YYYY-MM-DD", source). There are no
-      default prices.
+def read(path: str = SHIPPED) -> list[Price]:
+  """Returns the prices in a file.
 
   Raises:
-    SettingError: an entry has another form, or its topology is unknown.
+    SettingError: the file is missing, or a line has another form.
   """
-  return {name: _price(name, entry) for name, entry in (table or {}).items()}
-
-
-def _price(name, entry):
-  topology.find_tpu(name)
   try:
-    per_hour, currency, date, source = entry
-    if not date:
-      raise ValueError("a price has a day")
-    return Price(name, float(per_hour), str(currency), date, str(source))
-  except (TypeError, ValueError) as error:
+    with open(path, newline="", encoding="utf-8") as file:
+      rows = list(csv.DictReader(file, strict=True))
+  except (OSError, UnicodeDecodeError, csv.Error) as error:
+    raise errors.SettingError(f"--prices={path}: cannot read it ({error}).") from error
+  return [_price(path, number, row) for number, row in enumerate(rows, 2)]  # Line 1: the titles.
+
+
+def _price(path, number, row):
+  try:
+    # DictReader puts surplus cells under the key None, and None into missing ones.
+    if sorted(map(str, row)) != sorted(_COLUMNS) or None in row.values():
+      raise ValueError(f"the columns are {', '.join(map(str, row))}")
+    return Price(**{**row, "per_hour": float(row["per_hour"])})
+  except ValueError as error:
     raise errors.SettingError(
-      f"prices.table[{name!r}] is {entry!r} ({error}); expected (price of an hour, "
-      "currency, 'YYYY-MM-DD', source)."
+      f"--prices={path}, line {number} ({error}): expected {','.join(_COLUMNS)}, with the day as "
+      "YYYY-MM-DD or nothing."
     ) from error
+
+
+def find(prices: Sequence[Price], hardware: str) -> Price | None:
+  """Returns the price of hardware; None if the table has none."""
+  fitting = [price for price in prices if price.hardware.lower() in hardware.lower()]
+  return max(fitting, key=lambda price: len(price.hardware), default=None)
+
+
+def of_topology(prices: Sequence[Price], topology: topology_lib.Topology) -> Price | None:
+  """Returns the price of a topology: its own, or scaled by size from the same chip."""
+  known = {each.name: each for each in topology_lib.TOPOLOGIES.values()}
+  same = [
+    price
+    for price in prices
+    if price.hardware in known and known[price.hardware].chip is topology.chip
+  ]
+  if not same:
+    return None
+  price = next((each for each in same if each.hardware == topology.name), same[0])
+  factor = topology.chips / known[price.hardware].chips
+  return dataclasses.replace(price, per_hour=price.per_hour * factor)

@@ -38,11 +38,7 @@ def text(
     lines += [f"  {'FAILED':<16}{report.failed}: " + report.problem.replace("\n", "\n" + " " * 18)]
   lines += [f"  {name:<16}{value}" for name, value in figures(result)]
   buffers = [buffer.line() for buffer in report.buffers[:5]]
-  for name, sentences in (
-    ("largest buffers", buffers),
-    ("padding", report.advice),
-    ("misleading", report.warnings),
-  ):
+  for name, sentences in (("largest buffers", buffers), ("misleading", report.warnings)):
     lines += [f"  {name if i == 0 else '':<16}{sentence}" for i, sentence in enumerate(sentences)]
   if report.found:
     lines += [f"  {'batch search':<16}{_found(report.found)}"]
@@ -70,7 +66,6 @@ def as_dict(
     problem=report.problem or None,
     stage_seconds=report.seconds,
     warnings=report.warnings,
-    padding_advice=report.advice,
     available_bytes=report.topology.memory_bytes,
     largest_buffers=[
       dict(array=str(b), bytes=b.size, bytes_without_padding=b.content, count=b.count, op=b.op)
@@ -182,7 +177,7 @@ def figures(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
       (
         f"{cost['low']:.3g} to {cost['high']:.3g} {cost['currency']} for an epoch of "
         f"{cost['examples']:,} examples, at {cost['per_hour']:g} "
-        f"{cost['currency']} an hour ({cost['source']}, {cost['date']})"
+        f"{cost['currency']} an hour ({cost['source']}, {cost['date'] or 'day unknown'})"
       ),
     )
 

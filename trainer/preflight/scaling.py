@@ -16,7 +16,7 @@ The estimates leave out latency, the input pipeline and stragglers. They rest on
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainer import errors
@@ -40,13 +40,6 @@ CAVEAT = (
   "for ResNet-50 the estimates are 1.04 to 2 times the examples/s of published runs on v3-8 to "
   "v3-2048 (docs/validation.md)"
 )
-
-# Beyond this loss to the all-reduce, the advice is against more cores with the same batch.
-_GOOD_EFFICIENCY = 0.8
-
-# In seconds. An all-reduce over a pod takes a hundred hops and more, each in the order of a
-# microsecond.
-_SHORT_STEP = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,28 +185,15 @@ def with_efficiency(rows: Sequence[Row]) -> list[Row]:
   return [compared(each) for each in rows]
 
 
-def price_of(
-  topology: topology_lib.Topology, table: Mapping[str, prices.Price]
-) -> prices.Price | None:
-  """Returns the price of a topology: its own, or scaled by size from the same chip."""
-  if topology.name in table:
-    return table[topology.name]
-  for name, price in table.items():
-    other = topology_lib.find_tpu(name)
-    if other.chip is topology.chip:
-      return dataclasses.replace(price, per_hour=price.per_hour * topology.chips / other.chips)
-  return None
-
-
 def text(rows: Sequence[Row]) -> str:
-  """Returns the table of a terminal, with advice under it."""
+  """Returns the table of a terminal."""
   title = f"Scaling at a fixed {rows[0].fixed} batch"
   names = ["topology", "cores", "batch a core", "global batch", "ms a step", "examples/s"]
   names += ["efficiency", "all-reduce", f"a million examples{_currency(rows)}"]
   lines = [title, "-" * len(title)]
   lines += [formatting.table(names, [_cells(each) for each in rows], right=range(1, len(names)))]
   lines += [f"  {each.topology.name}: no figures: {each.problem}" for each in rows if each.problem]
-  return "\n".join([*lines, *(f"  {line}" for line in advice(rows)), f"  {SOURCE};", f"  {CAVEAT}"])
+  return "\n".join([*lines, f"  {SOURCE};", f"  {CAVEAT}"])
 
 
 def _currency(rows):
@@ -240,42 +220,6 @@ def _cells(each):
 def _rounded(rate):
   """Three digits of a rate: more would promise more than an estimate knows."""
   return f"{float(f'{rate:.3g}'):,.0f}"
-
-
-def advice(rows: Sequence[Row]) -> list[str]:
-  """Returns sentences about batch and learning rate that follow from the rows."""
-  known = [each for each in rows if not each.problem and each.efficiency]
-  if len(known) < 2:
-    return []
-  first, last = known[0], known[-1]
-  found = []
-  if rows[0].fixed == PER_CORE:
-    factor = last.global_batch / first.global_batch
-    found.append(
-      f"From {first.topology.name} to {last.topology.name} the global batch grows {factor:g} times "
-      f"({first.global_batch:,} to {last.global_batch:,}). With SGD, multiply the learning rate by "
-      "as much, after a warm-up (P. Goyal et al., 2017); if the accuracy falls, use LARS or LAMB "
-      "(Y. You et al., 2017 and 2019), or a smaller batch on fewer cores."
-    )
-  poor = [each for each in known if each.efficiency and each.efficiency[0] < _GOOD_EFFICIENCY]
-  if poor:
-    found.append(
-      f"From {poor[0].topology.name} on, a core may do less than {_GOOD_EFFICIENCY:.0%} of what it "
-      f"does on {first.topology.name}: "
-      + (
-        "the all-reduce weighs more than the step can hide. A larger per-core batch helps."
-        if rows[0].fixed == PER_CORE
-        else "its batch is too small. A larger global batch, or fewer cores, helps."
-      )
-    )
-  elif rows[0].fixed == PER_CORE:
-    found.append(f"No size here loses more than {1 - _GOOD_EFFICIENCY:.0%} to the all-reduce.")
-  if known[-1].low < _SHORT_STEP:
-    found.append(
-      f"Steps shorter than {1e3 * _SHORT_STEP:g} ms also wait for the latency of the network; "
-      "these figures leave it out."
-    )
-  return found
 
 
 def as_dict(each: Row) -> dict[str, Any]:

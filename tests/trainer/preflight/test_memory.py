@@ -43,33 +43,6 @@ def test_buffers_of_one_kind_are_counted_by_their_places():
   assert (str(third), third.op) == ("f32[32,10]", "copy of an argument")
 
 
-def test_padding_names_the_dimension_and_the_change():
-  buffer = memory.largest(LISTING)[0]
-  assert buffer.padding == 2 * 48 * 2**20
-  assert buffer.advice(per_core=32).startswith(
-    "16.00 MiB stored as 64.00 MiB: last dimension 32 padded to 128. 128 channels"
-  )
-
-
-def test_a_padded_batch_is_called_the_batch():
-  logits = memory.Buffer("bf16", (32, 64, 64, 3), (0, 3, 2, 1), 2**22)
-  assert (
-    "dimension 0 32 padded to 128. This axis is the batch: 128 examples per core"
-    in logits.advice(per_core=32)
-  )
-
-
-def test_what_is_stored_densely_needs_no_advice():
-  dense = memory.Buffer("f32", (128, 256), (1, 0), 128 * 256 * 4)
-  assert (dense.padding, dense.advice(per_core=128)) == (0, "")
-  assert memory.Buffer("f32", (), (), 4).advice(per_core=8) == ""
-
-
-def test_largest_by_padding():
-  only = memory.largest(LISTING, limit=1, key=lambda buffer: buffer.padding)
-  assert str(only[0]) == "f32[32,64,64,32]"
-
-
 @pytest.mark.parametrize(
   "dtype, size",
   [("f32", 4), ("bf16", 2), ("pred", 1), ("s64", 8), ("u8", 1), ("c64", 8), ("f8e4m3fn", 1)],

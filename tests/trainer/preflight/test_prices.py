@@ -1,37 +1,59 @@
-"""Prices of TPUs, as a gin file gives them."""
+"""The price table: what ships, what fits, what is refused."""
 
 import pytest
 
 from trainer import errors
-from trainer.preflight import prices
+from trainer.preflight import prices, topology
 
-GOOD = (4.5, "USD", "2018-10-08", "https://example.com/prices")
+HEADER = "hardware,per_hour,currency,date,source\n"
 
 
-def test_a_table_of_prices():
-  assert prices.prices({"v2-8": GOOD}) == {
-    "v2-8": prices.Price("v2-8", 4.5, "USD", "2018-10-08", "https://example.com/prices")
-  }
-  assert prices.prices() == {}
+def test_the_shipped_prices_are_published_ones():
+  found = {price.hardware: (price.per_hour, price.currency) for price in prices.read()}
+  assert found["v3-8"] == (8.0, "USD")
+  assert found["v2-8"] == (4.5, "USD")
+  assert found["P100"] == (1.46, "USD")
+  assert all(price.source for price in prices.read())
+
+
+def test_the_longest_name_that_fits_counts(tmp_path):
+  path = tmp_path / "prices.csv"
+  path.write_text(HEADER + "TPU,1,USD,2026-01-01,a\nTPU v3,2,EUR,,b\nP100,3,USD,,c\n")
+  table = prices.read(str(path))
+  assert prices.find(table, "TPU v3-8").per_hour == 2
+  assert prices.find(table, "TPU v2-8").per_hour == 1
+  assert prices.find(table, "2 × Tesla p100-PCIE").per_hour == 3
+  assert prices.find(table, "AMD EPYC, 2 cores") is None
 
 
 @pytest.mark.parametrize(
-  "entry",
+  ("line", "problem"),
   [
-    (4.5, "USD", "2018-10-08"),
-    4.5,
-    ("free", "USD", "2018-10-08", "x"),
-    (4.5, "USD", "October", "x"),
-    (0, "USD", "2018-10-08", "x"),
-    (-1, "USD", "2018-10-08", "x"),
-    (4.5, "USD", "2018-10-08", ""),
+    ("TPU,free,USD,2026-01-01,s", "could not convert"),
+    ("TPU,0,USD,2026-01-01,s", "greater than 0"),
+    ("TPU,nan,USD,2026-01-01,s", "greater than 0"),
+    ("TPU,1,USD,January,s", "Invalid isoformat"),
+    ("TPU,1,USD,2026-01-01,", "has hardware, a currency and a source"),
+    ("TPU,1,USD", "the columns are"),
+    ("TPU,1,USD,2026-01-01,s,more", "the columns are"),
   ],
 )
-def test_an_entry_that_is_no_price_is_shown(entry):
-  with pytest.raises(errors.SettingError, match=r"prices.table\['v2-8'\] is "):
-    prices.prices({"v2-8": entry})
+def test_a_wrong_line_is_named(tmp_path, line, problem):
+  path = tmp_path / "prices.csv"
+  path.write_text(HEADER + line + "\n")
+  with pytest.raises(errors.SettingError, match=rf"--prices=.*prices.csv, line 2 .*{problem}"):
+    prices.read(str(path))
 
 
-def test_a_topology_that_nobody_knows():
-  with pytest.raises(errors.OctetError, match="v99-8"):
-    prices.prices({"v99-8": GOOD})
+def test_a_missing_file_is_told(tmp_path):
+  with pytest.raises(errors.SettingError, match="--prices="):
+    prices.read(str(tmp_path / "none.csv"))
+
+
+def test_price_of_another_size_is_by_chips():
+  table = [prices.Price(name, 8.0, "USD", "", "a page") for name in ("P100", "v3-8", "v3-32")]
+  assert prices.of_topology(table, topology.find("v3-8")).per_hour == 8.0
+  assert prices.of_topology(table, topology.find("v3-32")).per_hour == 8.0
+  assert prices.of_topology(table, topology.find("v3-2048")).per_hour == 8.0 * 256
+  assert prices.of_topology(table, topology.find("v2-8")) is None
+  assert prices.of_topology(table, topology.find("xla:8")) is None

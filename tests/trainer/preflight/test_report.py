@@ -1,9 +1,6 @@
 import dataclasses
 import json
 
-import pytest
-
-from trainer import errors
 from trainer.preflight import (
   check,
   compiler,
@@ -52,7 +49,6 @@ def passed():
     all_reduces=hlo.AllReduces((400, 100), 8),
     trainable_bytes=500,
     buffers=[memory.Buffer("f32", (32, 64), (1, 0), 2**14, 2, "model_fn/x")],
-    advice=["pad"],
     time=estimates.step_time(compiled(), V2),
   )
 
@@ -123,22 +119,6 @@ def test_page_is_whole_and_escaped():
   assert "&lt;resize&gt;" in page
   for absent in ("<resize>", "src=", "<script"):
     assert absent not in page
-
-
-def test_prices_need_a_source_and_a_day():
-  table = prices.prices({"v2-8": (4.5, "USD", "2018-10-08", "https://a.page")})
-  assert table["v2-8"].per_hour == 4.5
-  assert prices.prices() == {}
-  for entry in (
-    4.5,
-    (4.5, "USD", "October", "x"),
-    (0, "USD", "2018-10-08", "x"),
-    (4.5, "USD", "2018-10-08", ""),
-  ):
-    with pytest.raises(errors.SettingError, match="v2-8"):
-      prices.prices({"v2-8": entry})
-  with pytest.raises(errors.SettingError, match="v3-8"):
-    prices.prices({"v9-8": (4.5, "USD", "2018-10-08", "x")})
 
 
 def test_the_device_loop():
