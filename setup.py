@@ -71,7 +71,7 @@ setuptools.setup(
     "ml_dtypes>=0.4",  # bfloat16 in numpy
     "numpy>=1.26,<3",
     "nvidia-ml-py>=12.535,<14",  # asks the driver of GPUs, where there is one
-    "packaging",  # the versions of CUDA's wheels that TensorFlow asks for
+    "packaging",  # compares versions of jax
     "psutil",  # the free memory; tensorflow-datasets needs it too
     "pyarrow",  # tables in CSV and Parquet files; tensorflow-datasets needs it too
     "rich",  # the progress bar
