@@ -37,6 +37,7 @@ if TYPE_CHECKING:
   from trainer.inputs.weights import mark_labels as mark_labels
   from trainer.judgement.evaluation_report import EvaluationReport as EvaluationReport
   from trainer.optimization.averages import Lookahead as Lookahead
+  from trainer.optimization.global_means import global_mean as global_mean
   from trainer.optimization.optimizers import CrossShardOptimizer as CrossShardOptimizer
   from trainer.optimization.optimizers import minimize as minimize
   from trainer.optimization.variable_groups import VariableGroup as VariableGroup
@@ -91,6 +92,7 @@ _HOMES = {
   "connect": "trainer.devices.device",
   "decoders_of": "trainer.inputs.decodable",
   "evaluate_continuously": "trainer.evaluation.continuous",
+  "global_mean": "trainer.optimization.global_means",
   "load_into_keras": "trainer.checkpoints.into_keras",
   "mark_decodable": "trainer.inputs.decodable",
   "mark_labels": "trainer.inputs.weights",

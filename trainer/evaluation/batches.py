@@ -37,14 +37,15 @@ class Result:
 class _Totals:
   """What the groups add up to so far."""
 
-  loss_sum: float = 0.0
+  # Of the rest of the loss, and of each of its global means: see group_results.sums_of_losses.
+  loss_sums: Any = 0.0
   examples: int = 0
   done: int = 0  # Groups.
   metrics: dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
 
   def add(self, result: dict[str, Any], examples: int) -> None:
     """Adds the results of batches with a number of examples."""
-    self.loss_sum += float(result["loss_sum"])
+    self.loss_sums = self.loss_sums + np.asarray(result["loss_sums"])
     self.examples += examples
     self.metrics = result["metrics"]
 
@@ -84,7 +85,9 @@ def evaluate(
     key: value.numpy().item() if value.shape.rank == 0 else value.numpy()
     for key, value in totals.metrics.items()
   }
-  return Result({"loss": totals.loss_sum / totals.examples, **values}, totals.examples)
+  # A mean without a real value is 0, as in the model_fn.
+  loss = sum(total / count if count else 0.0 for total, count in totals.loss_sums.tolist())
+  return Result({"loss": loss, **values}, totals.examples)
 
 
 def _evaluate_groups(loop, traced, iterator, name, steps, beat):

@@ -57,6 +57,12 @@ DROPOUT = private_names.member("keras.src.backend.tensorflow.random.dropout")
 # Divides a loss by the number of replicas. None before Keras 3.8, which does not divide losses.
 SCALE_LOSS = private_names.member_if_any("keras.src.losses.loss.scale_loss_for_distribution")
 
+# Reduces the values of a loss, with their weights and mask, to a number.
+REDUCE_LOSS = private_names.member("keras.src.losses.loss.reduce_weighted_values")
+
+# Computes the mean and variance of a batch for batch normalization.
+MOMENTS = private_names.member("keras.layers.BatchNormalization._moments")
+
 # Functions and classes that Octet calls.
 
 # A context in which this thread deserializes in safe mode, whatever the process's setting.
@@ -79,7 +85,6 @@ _get_global = private_names.find("keras.src.backend.common.global_state.get_glob
 _set_global = private_names.find("keras.src.backend.common.global_state.set_global_attribute")
 _cast_seed = private_names.find("keras.src.backend.tensorflow.random._cast_seed")
 _draw_seed = private_names.find("keras.src.random.seed_generator.draw_seed")
-_moments = private_names.find("keras.layers.BatchNormalization._moments")
 
 
 def default_name(optimizer: keras.optimizers.Optimizer) -> str | None:
@@ -173,7 +178,12 @@ def averages(optimizer: keras.optimizers.Adam, variable: Any) -> tuple[Any, Any]
 
 def has_own_moments(layer: keras.layers.BatchNormalization) -> bool:
   """Returns whether a layer computes batch moments as Keras does, and not in a subclass's way."""
-  return type(layer)._moments is _moments
+  return type(layer)._moments is keras.layers.BatchNormalization._moments
+
+
+def axes_of_moments(layer: keras.layers.BatchNormalization) -> list[int]:
+  """Returns the axes over which a layer takes the moments of a batch."""
+  return layer._reduction_axes
 
 
 def renormalizes(layer: keras.layers.BatchNormalization) -> bool:

@@ -3,6 +3,7 @@
 __all__ = [
   "averages",
   "combined_gradients",
+  "global_means",
   "optimizers",
   "replaced_rates",
   "schedules",

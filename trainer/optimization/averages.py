@@ -87,7 +87,7 @@ def update_ema(trained: Sequence[Any], decay: float) -> None:
     decay: in (0, 1), the share of an average that stays.
   """
   averages = [mirrored(variable, EMA_SCOPE) for variable in trained]
-  _move(averages, trained, decay, _counter(EMA_SCOPE))
+  _move(averages, trained, decay, counter(f"{EMA_SCOPE}/updates"))
 
 
 def look_ahead(
@@ -112,7 +112,7 @@ def look_ahead(
       )
       for name, each in own.items()
     ]
-  count = _counter(LOOKAHEAD_SCOPE)
+  count = counter(f"{LOOKAHEAD_SCOPE}/updates")
 
   def exchange():
     decay = settings.decay
@@ -135,13 +135,14 @@ def tensorflow_variable(variable: Any) -> tf.Variable:
   return variable if isinstance(variable, tf.Variable) else variable.value
 
 
-def _counter(scope):
+def counter(name: str, dtype: tf.DType = tf.int64) -> tf.Variable:
+  """Makes a scalar variable that starts at 0, with equal values on all replicas."""
   with tf.name_scope(""):
     return tf.Variable(
       0,
       trainable=False,
-      name=f"{scope}/updates",
-      dtype=tf.int64,
+      name=name,
+      dtype=dtype,
       aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
     )
 

@@ -24,7 +24,7 @@ import tensorflow as tf
 from trainer import errors
 from trainer.cli import notices
 from trainer.internals import keras_internals, patches, tensorflow_internals
-from trainer.optimization import replaced_rates
+from trainer.optimization import global_means, replaced_rates
 from trainer.reporting import summaries
 from trainer.tracing import fetched_operations, store_run, variable_creation
 
@@ -339,6 +339,8 @@ def _reduction() -> tf.distribute.ReduceOp:
   `tf.compat.v1.losses` is a sum: TensorFlow's own rule.
   """
   is_sum = tensorflow_internals.newest_loss_is_sum(store_run.replica_graph())
+  if is_sum:
+    global_means.refuse_sum()
   return tf.distribute.ReduceOp.SUM if is_sum else tf.distribute.ReduceOp.MEAN
 
 

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from trainer import errors
 from trainer.config import gin_names
-from trainer.optimization import averages, combined_gradients, variable_groups
+from trainer.optimization import averages, combined_gradients, global_means, variable_groups
 from trainer.settings import setting_types
 from trainer.tracing import fetched_operations, replica_updates, store_run, variable_store
 
@@ -53,8 +53,9 @@ def minimize(
       minimize of `tf.compat.v1.train` optimizers has it.
     var_list: the variables to train; None for all trainable variables of the model_fn.
     clip_norm: float > 0, the largest global norm of the combined gradient; None for no clipping.
-    accumulate_steps: int > 0; apply the mean gradient of this many steps at the last of them. The
-      optimizer counts its updates; the global step counts every step.
+    accumulate_steps: int > 0; apply the mean gradient of this many steps at the last of them; of a
+      `trainer.global_mean`, the gradient of the mean over all their values. The optimizer counts
+      its updates; the global step counts every step.
     ema_decay: float in (0, 1); keeps exponential moving averages of the trained variables, named
       `ema/<name>`. Evaluation, prediction and export use them (RunConfig.evaluate_ema).
     groups: settings for groups of variables; a variable belongs to the first group that names it.
@@ -85,9 +86,16 @@ def minimize(
     optimizer if isinstance(optimizer, CrossShardOptimizer) else CrossShardOptimizer(optimizer)
   )
   grouped.exclude_from_decay(wrapped.wrapped)
-  own_gradients, trained = zip(*wrapped.compute_gradients(loss, grouped.trained), strict=True)
+  # A later step of a window adds to the count of a global mean: its gradients accumulate apart.
+  terms = global_means.terms(loss) if accumulate_steps > 1 else [global_means.Term(loss)]
+  own_pairs = [wrapped.pairs_of(term, grouped.trained) for term in terms]
+  with_gradient = {id(variable) for pairs in own_pairs for _, variable in pairs}
+  trained = [variable for variable in grouped.trained if id(variable) in with_gradient]
+  _refuse_no_gradient(trained, grouped.trained)
   # Before clipping: the norm belongs to the global batch's gradient, on any number of replicas.
-  gradients = combined_gradients.combine(own_gradients)
+  gradients_of = [
+    combined_gradients.combine([gradient for gradient, _ in own]) for own in own_pairs
+  ]
 
   def apply(gradients):
     if clip_norm is not None:
@@ -99,12 +107,17 @@ def minimize(
 
   with fetched_operations.changes_made() as changes:
     if accumulate_steps == 1:
-      apply(gradients)
+      apply(gradients_of[0])
     else:
       # Clip once per update, too: the mean gradient of the steps.
-      totals = _accumulate(gradients, trained, accumulate_steps)
+      sums = [
+        _accumulate(term, number, gradients, [variable for _, variable in own], accumulate_steps)
+        for number, (term, gradients, own) in enumerate(
+          zip(terms, gradients_of, own_pairs, strict=True)
+        )
+      ]
       store_run.request_after_step(
-        functools.partial(_apply_total, totals, apply), every=accumulate_steps
+        functools.partial(_apply_total, sums, trained, apply), every=accumulate_steps
       )
     if lookahead is not None:
       averages.look_ahead(trained, store.statistics(), lookahead)
@@ -159,29 +172,38 @@ class CrossShardOptimizer:
       ModelFnError: the call is outside a model_fn, or no variable has a gradient.
     """
     store = _current_store()
-    combined_gradients.record_learning_rate(self._optimizer)
     trained = store.trainable_variables() if var_list is None else tf.nest.flatten(var_list)
+    pairs = self.pairs_of(global_means.Term(loss), trained, **kwargs)
+    _refuse_no_gradient(pairs, trained)
+    return pairs
+
+  def pairs_of(
+    self, term: global_means.Term, trained: Sequence[Any], **kwargs: Any
+  ) -> list[tuple[Any, Any]]:
+    """Computes this replica's gradients of a part of the loss, as `compute_gradients`.
+
+    Returns:
+      (gradient, variable) of each variable that has a gradient, also if there is none.
+    """
+    loss = term.loss
+    combined_gradients.record_learning_rate(self._optimizer)
     # apply_gradients takes the mean over the replicas: N times the mean is the sum.
     if self._reduction == "sum":
+      global_means.refuse_sum()
       loss *= tf.distribute.get_strategy().num_replicas_in_sync
     of_tensorflow = [averages.tensorflow_variable(v) for v in trained]
-    if isinstance(self._optimizer, keras.optimizers.Optimizer):
-      self._build_loss_scale(loss, trained, of_tensorflow)
-      gradients = tf.gradients(self._optimizer.scale_loss(loss), of_tensorflow, **kwargs)
-    else:
-      found = self._optimizer.compute_gradients(loss, var_list=of_tensorflow, **kwargs)
-      gradients = [gradient for gradient, _ in found]
-    pairs = [
+    with term.scope():
+      if isinstance(self._optimizer, keras.optimizers.Optimizer):
+        self._build_loss_scale(loss, trained, of_tensorflow)
+        gradients = tf.gradients(self._optimizer.scale_loss(loss), of_tensorflow, **kwargs)
+      else:
+        found = self._optimizer.compute_gradients(loss, var_list=of_tensorflow, **kwargs)
+        gradients = [gradient for gradient, _ in found]
+    return [
       (gradient, variable)
       for gradient, variable in zip(gradients, trained, strict=True)
       if gradient is not None
     ]
-    if not pairs:
-      raise errors.ModelFnError(
-        f"The loss depends on none of the {len(trained)} trainable "
-        f"variables: {[v.name for v in trained][:10]}."
-      )
-    return pairs
 
   def _build_loss_scale(self, loss, trained, of_tensorflow):
     """Builds a LossScaleOptimizer, which would otherwise keep its initial scale for the loss.
@@ -260,19 +282,46 @@ def _current_store():
   return store
 
 
-def _accumulate(gradients, trained, count):
-  """Adds the gradients of a step, divided by the number of steps, to variables; returns those."""
-  totals = [averages.mirrored(variable, averages.ACCUMULATED_SCOPE) for variable in trained]
+def _refuse_no_gradient(found, trained):
+  if not found:
+    raise errors.ModelFnError(
+      f"The loss depends on none of the {len(trained)} trainable "
+      f"variables: {[v.name for v in trained][:10]}."
+    )
+
+
+def _accumulate(term, number, gradients, trained, steps):
+  """Adds the gradients of a step to variables: divided by the number of steps, or as numerators.
+
+  Returns:
+    (totals, count): id of each trained variable → its variable; and the variable that counts for a
+    global mean, or None.
+  """
+  scope, gradients = averages.ACCUMULATED_SCOPE, [tf.convert_to_tensor(each) for each in gradients]
+  if term.count is None:
+    counts, added = [], [gradient / steps for gradient in gradients]
+  else:
+    scope = f"{scope}/global_mean_{number}"
+    counts = [averages.counter(f"{scope}/count", tf.float32)]
+    added = [gradient * tf.cast(term.count, gradient.dtype) for gradient in gradients]
+    added.append(tf.cast(term.count, tf.float32))
+  totals = [averages.mirrored(variable, scope) for variable in trained]
   replica_updates.update_each(
-    lambda total, gradient: total.assign_add(gradient / count),
-    totals,
-    [tf.convert_to_tensor(gradient) for gradient in gradients],
+    lambda total, value: total.assign_add(value), [*totals, *counts], added
   )
-  return totals
+  return {id(key): total for key, total in zip(trained, totals, strict=True)}, *counts
 
 
-def _apply_total(totals, apply):
+def _apply_total(sums, trained, apply):
   """Applies the accumulated gradients and sets them to 0; runs on each replica after the step."""
-  # tf.identity reads the values before the next line sets the variables to 0.
-  apply([tf.identity(total) for total in totals])
-  replica_updates.update_each(lambda total: total.assign(tf.zeros_like(total)), totals)
+  gradients: dict[int, tf.Tensor] = {}
+  for totals, *counts in sums:
+    for key, total in totals.items():
+      # tf.identity reads the values before the last line sets the variables to 0.
+      value = tf.identity(total)
+      for count in counts:
+        value = tf.math.divide_no_nan(value, tf.cast(count, value.dtype))
+      gradients[key] = gradients[key] + value if key in gradients else value
+  apply([gradients[id(variable)] for variable in trained])
+  variables = [each for totals, *counts in sums for each in (*totals.values(), *counts)]
+  replica_updates.update_each(lambda total: total.assign(tf.zeros_like(total)), variables)

@@ -40,7 +40,7 @@ class TracedEvaluation:
     Returns:
       A dict:
 
-      - "loss_sum": float64, the sum over the examples.
+      - "loss_sums": float64 [1 or more, 2], see group_results.sums_of_losses.
       - "rows": int64, the number of examples.
       - "steps": int64, the number of groups evaluated.
       - "group": the group to continue with.
@@ -95,25 +95,30 @@ class EvalLoop:
     def is_whole(rows, size):
       return tf.reduce_any(rows > 0) & tf.reduce_all(tf.equal(rows, 0) | tf.equal(rows, size))
 
-    def body(done, group, loss_sum, seen):
+    def body(done, group, sums, seen):
       element, rows = group
       batches = split(element, self._replicas)
       (losses, tensors), traced = self._program.run_step(Kind.EVAL, batches)
       readers = group_results.add_to_metrics(host_metrics, traced.metric_fn, tensors, rows > 0)
       # A tf.while_loop may trace its body more than once. Only the last trace belongs to the loop.
       found.append((traced, readers))
-      loss_sum += group_results.sum_of_losses(losses, rows)
-      return done + 1, _next_group(iterator, group), loss_sum, seen + tf.reduce_sum(rows)
+      sums += group_results.sums_of_losses(losses, rows)
+      return done + 1, _next_group(iterator, group), sums, seen + tf.reduce_sum(rows)
 
     def goes_on(done, group, *_):
       return (done < steps) & is_whole(group[1], _batch_size(group[0]))
 
-    # A float32 sum of losses over a large set would lose the small terms: use float64.
-    initial = tf.constant(0, tf.int64), group, tf.constant(0, tf.float64), tf.constant(0, tf.int64)
-    done, group, loss_sum, seen = tf.while_loop(goes_on, body, initial)
+    # A float32 sum of losses over a large set would lose the small terms: use float64. The trace of
+    # the body finds the global means, hence the number of sums; one row broadcasts to it.
+    sums = tf.zeros([1, 2], tf.float64)
+    initial = tf.constant(0, tf.int64), group, sums, tf.constant(0, tf.int64)
+    shapes = tf.nest.map_structure(lambda part: part.shape, initial)
+    done, group, sums, seen = tf.while_loop(
+      goes_on, body, initial, (*shapes[:2], tf.TensorShape([None, 2]), shapes[3])
+    )
     traced, readers = found[-1]
     metrics = metrics_lib.read(readers)
-    return dict(loss_sum=loss_sum, rows=seen, steps=done, group=group, metrics=metrics), traced
+    return dict(loss_sums=sums, rows=seen, steps=done, group=group, metrics=metrics), traced
 
   def evaluate_partial(self, element: Any, name: str) -> dict[str, Any]:
     """Evaluates one batch smaller than the others.
@@ -126,7 +131,7 @@ class EvalLoop:
       name: the evaluation's name.
 
     Returns:
-      A dict: "loss_sum" (float64) and "metrics" (dict of the metrics so far).
+      A dict: "loss_sums" (as `TracedEvaluation.run`) and "metrics" (dict of the metrics so far).
     """
     return self._partial(element, name)
 
@@ -139,7 +144,10 @@ class EvalLoop:
       lambda tensor: tensor[: group_results.first_size(tensor) // self._replicas], tensors
     )
     readers = self.host_metrics(name).update(traced.metric_fn, of_one)
-    return dict(loss_sum=tf.cast(losses[0], tf.float64) * size, metrics=metrics_lib.read(readers))
+    sums = group_results.sums_of_losses(
+      losses, tf.one_hot(0, self._replicas, size, 0, dtype=tf.int64)
+    )
+    return dict(loss_sums=sums, metrics=metrics_lib.read(readers))
 
 
 def split(element: Any, replicas: int) -> list[Any]:

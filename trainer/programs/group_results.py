@@ -50,16 +50,23 @@ def first_size(tensor: tf.Tensor) -> Any:
   return tf.shape(tensor, tf.int64)[0] if size is None else size
 
 
-def sum_of_losses(losses: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-  """Returns the sum of a group's losses over its examples, float64.
+def sums_of_losses(losses: tuple, rows: tf.Tensor) -> tf.Tensor:
+  """Returns the sums of a group's losses.
 
   Args:
-    losses: float32 [cores], each the mean of a batch.
+    losses: (rest, (total, count), ...), float32 [cores] each; see `global_means.evaluated`. The
+      rest is the mean of a batch.
     rows: int64 [cores], the examples that count in each batch.
+
+  Returns:
+    float64 [1 + global means, 2]: a sum of values and its divisor, for the rest and for each mean.
+    The loss is the sum of the quotients.
   """
+  rest, *pairs = tf.nest.map_structure(lambda values: tf.cast(values, tf.float64), losses)
+  examples = tf.cast(rows, tf.float64)
+  pairs = [(rest * examples, examples), *pairs]
   # What an empty batch gives may be anything, also NaN.
-  weighted = tf.cast(losses, tf.float64) * tf.cast(rows, tf.float64)
-  return tf.reduce_sum(tf.where(rows > 0, weighted, 0))
+  return tf.reduce_sum(tf.where(rows > 0, tf.stack(pairs), 0), -1)
 
 
 def without_padding(predictions: Any, rows: np.ndarray, element: Any) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import errors, run_config, spec
-from trainer.optimization import combined_gradients, schedules
+from trainer.optimization import combined_gradients, global_means, schedules
 from trainer.programs import (
   core_results,
   core_totals,
@@ -137,8 +137,9 @@ class Program:
 
       - of training, (loss, host_tensors): float32 scalar, the mean loss of this process's replicas,
         before the update; the tensors of the host_call, concatenated over the replicas;
-      - of evaluation, (losses, tensors): float32 [replicas]; the tensors of eval_metrics,
-        concatenated over the replicas ({} if the model_fn returns none);
+      - of evaluation, (losses, tensors): the result of `global_means.evaluated`, float32 [replicas]
+        each; the tensors of eval_metrics, concatenated over the replicas ({} if the model_fn
+        returns none);
       - of prediction, the model_fn's predictions, concatenated over the replicas.
     """
     traced = TracedStep()
@@ -235,18 +236,20 @@ class Program:
       traced.note(made)
       return made.predictions
     if kind == Kind.EVAL:
-      made = self.calls.call_model_fn(kind, element)
+      with global_means.scope(is_training=False):
+        made = self.calls.call_model_fn(kind, element)
+        loss = global_means.evaluated(made.loss)
       pair = made.eval_metrics
     else:
-      with summaries.collect_scalars() as scalars:
+      with summaries.collect_scalars() as scalars, global_means.scope(is_training=True):
         made = self.calls.call_model_fn(kind, element)
       for tag, value in scalars.items():
         traced.scalars[tag] = self.store.scratch(f"summaries/{tag}")
         traced.scalars[tag].assign(value)
-      pair = made.host_call
+      loss, pair = tf.cast(made.loss, tf.float32), made.host_call
       _check_host_tensors(pair)
     traced.note(made)
-    return tf.cast(made.loss, tf.float32), pair[1] if pair else {}
+    return loss, pair[1] if pair else {}
 
   def _of_each_replica(self, batches):
     if len(batches) == 1:

@@ -133,7 +133,7 @@ class GroupProgram:
       host_metrics: the metrics of this name.
 
     Returns:
-      A dict of "loss_sum" (float64, the sum over the examples) and "metrics" (those so far).
+      A dict of "loss_sums" (as eval_loop.TracedEvaluation.run) and "metrics" (those so far).
     """
     # Each evaluation has its own metric variables, so its own function.
     if name not in self._counting:
@@ -146,24 +146,19 @@ class GroupProgram:
 
   def _counted(self, host_metrics):
     def count(results, rows, groups):
-      losses, tensors = results
       found = []
 
-      def body(index, loss_sum):
-        of_group = rows[index]
+      def body(index, sums):
+        losses, tensors = tf.nest.map_structure(lambda tensor: tensor[index], results)
         readers = group_results.add_to_metrics(
-          host_metrics,
-          self.step.metric_fn,
-          tf.nest.map_structure(lambda tensor: tensor[index], tensors),
-          of_group > 0,
+          host_metrics, self.step.metric_fn, tensors, rows[index] > 0
         )
         found.append(readers)
-        return index + 1, loss_sum + group_results.sum_of_losses(losses[index], of_group)
+        return index + 1, sums + group_results.sums_of_losses(losses, rows[index])
 
-      _, loss_sum = tf.while_loop(
-        lambda index, _: index < groups, body, [tf.constant(0), tf.constant(0, tf.float64)]
-      )
-      return dict(loss_sum=loss_sum, metrics=metrics_lib.read(found[-1]))
+      sums = tf.zeros([len(results[0]), 2], tf.float64)
+      _, sums = tf.while_loop(lambda index, _: index < groups, body, [tf.constant(0), sums])
+      return dict(loss_sums=sums, metrics=metrics_lib.read(found[-1]))
 
     return count
 

@@ -352,3 +352,25 @@ if keras_internals.SCALE_LOSS:
   @patches.replaces(*keras_internals.SCALE_LOSS, inside=_scope)
   def _scale_loss(original, value):
     return value
+
+
+@patches.replaces(*keras_internals.MOMENTS, inside=_scope)
+def _synchronized_moments(original, layer, inputs, mask):
+  """Adds the unmasked values over the replicas. Keras does so only without a mask."""
+  context = tf.distribute.get_replica_context()
+  if mask is None or not layer.synchronized or context.num_replicas_in_sync == 1:
+    return original(layer, inputs, mask)
+  is_real = tf.broadcast_to(tf.cast(mask, tf.bool)[..., tf.newaxis], tf.shape(inputs))
+
+  def totals(*values):
+    axes = keras_internals.axes_of_moments(layer)
+    own = [tf.reduce_sum(tf.where(is_real, each, 0), axes) for each in values]
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, own)
+
+  count, total = totals(tf.ones_like(inputs), inputs)
+  mean = tf.math.divide_no_nan(total, count)
+  shape = [
+    size if axis == layer.axis % inputs.shape.rank else 1 for axis, size in enumerate(inputs.shape)
+  ]
+  (squares,) = totals(tf.math.squared_difference(inputs, tf.reshape(mean, shape)))
+  return mean, tf.math.divide_no_nan(squares, count)
