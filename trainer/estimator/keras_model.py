@@ -58,13 +58,14 @@ def model_fn_from_keras(
     gets that tensor; otherwise it gets the features unchanged. The predictions are the model's
     output: a dict unchanged, a tensor as {"output": ...}, several as {"output_0": ..., ...}. The
     model_fn takes example weights, and divides a loss by their number, see
-    `trainer.inputs.weights`.
+    `trainer.inputs.weights`. A loss with a mask, or with reduction="mean_with_sample_weight", is a
+    `trainer.global_mean`.
 
   Raises:
     SettingError: the model_fn raises it: build_model does not make a Keras model, or makes one with
       steps of its own; there is no loss or optimizer here or in the model; a copy of a metric or an
-      optimizer is unlike it; RunConfig.class_weight has a class that the model lacks; a loss
-      divides by the weights of a batch; or a loss on several cores is a sum.
+      optimizer is unlike it; RunConfig.class_weight has a class that the model lacks; or a loss on
+      several cores is a sum.
   """
   make_optimizer = _maker(optimizer)
 
@@ -82,8 +83,8 @@ def model_fn_from_keras(
     if loss is not None:
       keras_internals.set_loss(model, loss, names)
     _check_loss(model, loss, labels, spec.name_of(build_model))
-    if sample_weight is not None:
-      _check_weights(model, outputs, config, mode)
+    if sample_weight is not None and config is not None and mode == ModeKeys.TRAIN:
+      _check_classes(outputs, config)
     total = keras_internals.compute_loss(model, inputs, labels, outputs, sample_weight, training)
     if mode == ModeKeys.EVAL:
       compiled, compiled_weighted = keras_internals.compiled_metrics(model)
@@ -216,15 +217,9 @@ def _compiled_optimizer(model):
   return optimizer
 
 
-def _check_weights(model, outputs, config, mode):
-  """Raises SettingError for weights of examples that the model cannot take."""
-  if "mean_with_sample_weight" in keras_internals.loss_reductions(model):
-    raise errors.SettingError(
-      "model_fn_from_keras: a loss has reduction='mean_with_sample_weight', and so divides by the "
-      "weights of one core's batch: take 'sum_over_batch_size', Keras's default. With it eight "
-      "cores compute what one core does."
-    )
-  if config is not None and mode == ModeKeys.TRAIN and tf.is_tensor(outputs):
+def _check_classes(outputs, config):
+  """Raises SettingError for the weight of a class that the model lacks."""
+  if tf.is_tensor(outputs):
     classes = max(outputs.shape.as_list()[-1], 2)  # A single output says yes or no.
     weights.check_classes(config.class_weight, classes, "the model")
 

@@ -186,14 +186,12 @@ def _reduce_loss(
   original, values, sample_weight=None, mask=None, reduction="sum_over_batch_size", dtype=None
 ):
   """Makes the mean of a Keras loss a global mean where its divisor depends on the batch."""
-  is_weighted = reduction == "mean_with_sample_weight"
-  if (
-    not (is_weighted and sample_weight is not None or mask is not None)
-    or reduction not in ("mean_with_sample_weight", "sum_over_batch_size", "mean")
-    or not tf.convert_to_tensor(values).shape.rank
-  ):
+  is_mean = reduction in ("mean", "mean_with_sample_weight", "sum_over_batch_size")
+  is_weighted = reduction == "mean_with_sample_weight" and sample_weight is not None
+  has_places = tf.convert_to_tensor(values).shape.rank != 0
+  if not (is_mean and has_places and (is_weighted or mask is not None)):
     return original(values, sample_weight, mask, reduction, dtype)
   total = original(values, sample_weight, mask, "sum", dtype)
   # Keras's divisors: the sum of the weights, or the number of unmasked values.
-  counted = sample_weight if is_weighted and sample_weight is not None else tf.ones_like(values)
+  counted = sample_weight if is_weighted else tf.ones_like(values)
   return _mean(total, tf.stop_gradient(original(counted, None, mask, "sum", dtype)))

@@ -10,7 +10,8 @@ import tensorflow as tf
 from trainer import errors, run_config, spec
 from trainer.checkpoints import scaffolds
 from trainer.inputs import elements
-from trainer.programs import step_errors, suspect_shapes, unfetched
+from trainer.optimization import averages
+from trainer.programs import divided_losses, step_errors, suspect_shapes, unfetched
 from trainer.reporting import summaries
 from trainer.settings.kinds import Kind
 from trainer.tracing import fetched_operations, variable_store
@@ -82,6 +83,9 @@ class ModelCalls:
     batch = elements.static_batch_size(features)
     _check(result, kind, batch, f"model_fn {self.model_name}, mode {mode!r}")
     suspect_shapes.warn(tf.compat.v1.get_default_graph(), batch, self.model_name)
+    # One core alone trains on the quotient that the model_fn means.
+    if kind == Kind.EVAL or (kind == Kind.TRAIN and self._joins_quotients()):
+      divided_losses.warn(result.loss, element, self.model_name)
     # Only the first spec of a kind counts: Octet may have called its scaffold_fn already.
     if kind not in self._scaffold_fns:
       self._scaffold_fns[kind] = scaffolds.scaffold_fn_of(result, self.model_name)
@@ -100,6 +104,12 @@ class ModelCalls:
     """
     scaffold_fn = self._scaffold_fns.get(kind)
     return None if scaffold_fn is None else scaffold_fn.call_once(self.store, self.config)
+
+  def _joins_quotients(self):
+    """Whether a training step has several cores or accumulates."""
+    return self.store.strategy.num_replicas_in_sync > 1 or any(
+      name.startswith(averages.ACCUMULATED_SCOPE) for name in self.store.variables
+    )
 
   @contextlib.contextmanager
   def wrapped(self, context: Callable[[], contextlib.AbstractContextManager]) -> Iterator[None]:

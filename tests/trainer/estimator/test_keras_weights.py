@@ -93,10 +93,3 @@ def test_a_class_that_the_model_does_not_have_is_named(tmp_path):
   estimator = _estimator(tmp_path, "cpu", class_weight={0: 1.0, 3: 5.0})
   with pytest.raises(errors.SettingError, match="has the class 3, and the model has 3 classes"):
     estimator.train(lambda params: _batches(params, True), max_steps=1)
-
-
-def test_a_loss_that_divides_by_the_weights_of_a_core_is_refused(tmp_path):
-  loss = _loss()
-  loss.reduction = "mean_with_sample_weight"
-  with pytest.raises(errors.SettingError, match="mean_with_sample_weight.*sum_over_batch_size"):
-    _estimator(tmp_path, "cpu", loss).train(lambda params: _batches(params, True), max_steps=1)

@@ -23,12 +23,15 @@ class Loops:
   def _count(self, values):
     self.seen += values.tolist()
     # The sum so far, as a metric on the host has it.
-    return {"loss_sum": float(values.sum()), "metrics": {"total": tf.constant(sum(self.seen))}}
+    return {
+      "loss_sums": np.array([[values.sum(), len(values)]]),
+      "metrics": {"total": tf.constant(sum(self.seen))},
+    }
 
   def run(self, iterator, group, wanted):
     """Runs whole batches, up to `wanted` groups or the first partial batch."""
     steps, rows = 0, 0
-    found = {"loss_sum": 0.0}
+    found = {"loss_sums": np.zeros([1, 2])}
     while group is not None and steps < wanted:
       element, counts = group
       counts = counts.numpy()
@@ -36,7 +39,7 @@ class Loops:
         break
       whole = element.numpy()[counts == 2].ravel()
       result = self._count(whole)
-      found = {**result, "loss_sum": found["loss_sum"] + result["loss_sum"]}
+      found = {**result, "loss_sums": found["loss_sums"] + result["loss_sums"]}
       steps, rows = steps + 1, rows + len(whole)
       group = next(iterator, None)
     self.calls.append(f"loop of {steps}")

@@ -25,8 +25,14 @@ def test_metrics_take_the_batches_that_count(shape):
 
 
 def test_a_loss_counts_once_for_each_example():
-  found = group_results.sum_of_losses(tf.constant([0.5, np.nan, 3.0]), tf.constant(ROWS))
-  assert (found.dtype, float(found)) == (tf.float64, 2 * 0.5 + 3.0)
+  found = group_results.sums_of_losses((tf.constant([0.5, np.nan, 3.0]),), tf.constant(ROWS))
+  assert (found.dtype, found.numpy().tolist()) == (tf.float64, [[2 * 0.5 + 3.0, 3.0]])
+
+
+def test_a_global_mean_counts_its_own_weights():
+  mean = tf.constant([6.0, np.nan, 1.0]), tf.constant([4.0, np.nan, 0.5])
+  found = group_results.sums_of_losses((tf.zeros([3]), mean), tf.constant(ROWS))
+  assert found.numpy().tolist() == [[0.0, 3.0], [7.0, 4.5]]
 
 
 def test_predictions_and_examples_lose_their_padding():
