@@ -88,7 +88,7 @@ def _arguments(made):
   found = {
     name: kept.get(name, kept.get(f"_{name}"))
     for name in inspect.signature(type(made).__init__).parameters
-    if name != "name"
+    if name not in ("name", "dtype")  # A metric on the host counts in float64.
   }
   return {
     name: value if isinstance(value, bool | int | float | str | None) else None

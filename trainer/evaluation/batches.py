@@ -79,6 +79,7 @@ def evaluate(
       steps,
       totals.examples,
     )
+  loops.evaluate.host_metrics(name).warn_of_large_counts()
   if not totals.examples:
     return Result({}, 0)
   values = {

@@ -201,6 +201,16 @@ def mask_of(tensor: tf.Tensor) -> tf.Tensor | None:
   return getattr(tensor, _MASK, None)
 
 
+def is_own(metric: keras.metrics.Metric) -> bool:
+  """Whether a metric's class is Keras's own, not a user's."""
+  return type(metric).__module__.startswith("keras.")
+
+
+def function_of(metric: keras.metrics.MeanMetricWrapper) -> Any:
+  """Returns the function whose mean the metric is."""
+  return metric._fn
+
+
 def set_mask(tensor: tf.Tensor, mask: tf.Tensor | None) -> None:
   """Sets the mask of a tensor, see `mask_of`."""
   if mask is not None:

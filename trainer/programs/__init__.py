@@ -14,6 +14,7 @@ __all__ = [
   "core_results",
   "device_loops",
   "eval_loop",
+  "exact_metrics",
   "executor",
   "functionalize",
   "graph_operations",

@@ -4,11 +4,23 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from trainer import errors, spec
+from trainer.cli import notices
 from trainer.inputs import elements
+from trainer.internals import patches
+from trainer.programs import exact_metrics
 from trainer.tracing import variable_store
+
+# The batches of a trial, see `_warn_of_batches`, and the relative difference that rounding explains.
+_SIZES, _ROUNDING = (1, 15, 48), 1e-4
+# How the names of float32 variables that are no counts begin.
+_SUMS = ("total", "value")
+# Operations that do not belong in a trial: somebody sees what they do.
+_SEEN = {"PyFunc", "EagerPyFunc", "PrintV2", "Print"}
 
 
 class HostMetrics:
@@ -21,15 +33,32 @@ class HostMetrics:
 
   Args:
     model: the store of the model, whose variables a metric_fn may read; None if there is no model.
+    is_trial: whether these metrics try a metric_fn, see `_warn_of_batches`.
   """
 
-  def __init__(self, model: variable_store.VariableStore | None = None) -> None:
+  def __init__(
+    self, model: variable_store.VariableStore | None = None, is_trial: bool = False
+  ) -> None:
     self._model = model
     self._store = variable_store.VariableStore(tf.distribute.get_strategy())
+    self._is_tried = is_trial
 
   def reset(self) -> None:
     """Sets the variables of all metrics to their initial values."""
     self._store.reset()
+
+  def warn_of_large_counts(self) -> None:
+    """Warns of each float32 count that has reached 2^24: it may have missed examples."""
+    for variable in (*self._store.variables.values(), *self._store.local_variables()):
+      name = variable.name.partition(":")[0]
+      # A sum, or a result, may be large after a few examples.
+      is_count = variable.dtype == tf.float32 and not name.rpartition("/")[2].startswith(_SUMS)
+      if is_count and np.max(np.abs(variable.numpy()), initial=0) >= exact_metrics.LARGEST_COUNT:
+        notices.warn_once(
+          f"The metrics' variable {name} has reached {exact_metrics.LARGEST_COUNT:,}, up to which "
+          "float32 counts: a metric that uses it may be wrong. Keras's own metrics count in "
+          'float64; in your own metric: add_variable(..., dtype="float64").'
+        )
 
   def update(
     self, metric_fn: Callable[..., Mapping[str, Any]] | None, tensors: list | dict[str, tf.Tensor]
@@ -48,6 +77,10 @@ class HostMetrics:
       ModelFnError: metric_fn raised an exception.
       SpecError: metric_fn returned something other than a dict of metrics.
     """
+    if not (metric_fn is None or self._is_tried or getattr(metric_fn, "is_of_2_15", False)):
+      self._is_tried = True
+      with tf.init_scope():
+        _warn_of_batches(metric_fn, tensors, self._model)
     readers: dict[str, Callable[[], tf.Tensor]] = {}
 
     def update():
@@ -92,9 +125,10 @@ def read(readers: Mapping[str, Callable[[], tf.Tensor]]) -> dict[str, tf.Tensor]
 
 
 def _call(metric_fn, tensors):
+  examples = lambda: tf.shape(tf.nest.flatten(tensors)[0], tf.int64)[0]
   try:
     # An absolute scope: the names of the metrics' variables must not depend on the loop around.
-    with tf.name_scope(""):
+    with tf.name_scope(""), patches.set_context(exact_metrics.EXAMPLES, examples):
       return metric_fn(**tensors) if isinstance(tensors, dict) else metric_fn(*tensors)
   except errors.OctetError:
     raise
@@ -123,3 +157,60 @@ def _value_after_update(value, update_op):
     with tf.control_dependencies([operation]):
       return tf.identity(value)
   return tf.identity(update_op)
+
+
+def _warn_of_batches(metric_fn, tensors, model):
+  """Warns of each metric that depends on how the examples fall into batches.
+
+  Such a metric averages batches, for example by a mean of means, or the root of each batch's mean.
+  This counts random examples in one batch, and then in three.
+  """
+  specs = [tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype) for leaf in tf.nest.flatten(tensors)]
+  trial = HostMetrics(model, is_trial=True)
+
+  def count(*leaves):
+    return read(trial.update(metric_fn, tf.nest.pack_sequence_as(tensors, leaves)))
+
+  name = f"metric_fn {spec.name_of(metric_fn)}"
+  try:
+    counted = tf.function(count, autograph=False).get_concrete_function(*specs)
+    if _SEEN & _operation_types(counted.graph):
+      return
+    random = np.random.RandomState(0)
+    leaves = [_random_examples(leaf, random) for leaf in specs]
+    whole = counted(*leaves)
+    trial.reset()
+    for batch in zip(*(tf.split(leaf, _SIZES) for leaf in leaves), strict=True):
+      parts = counted(*batch)
+  except (tf.errors.OpError, errors.OctetError) as error:
+    # Random examples may be no examples for it. A mistake in it shows in the evaluation itself.
+    logging.info("%s: not tried with batches of several sizes: %s", name, error)
+    return
+  for metric in whole:
+    values = [each[metric].numpy() for each in (whole, parts)]
+    if values[0].dtype.kind == "f" and not np.allclose(*values, _ROUNDING, 1e-6, equal_nan=True):
+      of_whole, of_parts = (np.array2string(each, precision=4) for each in values)
+      notices.warn_once(
+        f"{name}: the metric {metric!r} depends on the sizes of batches. Of the same random "
+        f"examples it is {of_whole} in one batch, and {of_parts} in batches of {_SIZES}. Update it "
+        "with a value of each example, [batch] or [batch, 1], and let it take the mean."
+      )
+
+
+def _operation_types(graph):
+  definition = graph.as_graph_def()
+  nodes = [*definition.node, *(n for f in definition.library.function for n in f.node_def)]
+  return {node.op for node in nodes}
+
+
+def _random_examples(leaf, random):
+  shape = [sum(_SIZES), *(size or 3 for size in leaf.shape[1:])]
+  if not leaf.dtype.is_floating:
+    numbers = random.randint(2, size=shape)
+    return (
+      tf.strings.as_string(numbers) if leaf.dtype == tf.string else tf.cast(numbers, leaf.dtype)
+    )
+  values = random.uniform(size=shape)
+  if len(shape) > 1:  # The first two classes are more probable, as are the labels above.
+    values /= 1 + np.arange(shape[-1])
+  return tf.constant(values, leaf.dtype)

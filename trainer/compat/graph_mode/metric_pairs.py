@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from trainer.compat.graph_mode import host_rows, keras_metrics, metric_graphs
 from trainer.internals import patches
+from trainer.programs import exact_metrics
 
 v1 = tf.compat.v1
 
@@ -98,9 +99,14 @@ def counting(metric_fn: Callable) -> Callable:
 
   @functools.wraps(metric_fn)
   def count(*args: Any, **kwargs: Any) -> Any:
-    with patches.set_context(_is_counting, True), patches.set_context(_pairs, None):
+    with (
+      patches.set_context(_is_counting, True),
+      patches.set_context(_pairs, None),
+      patches.set_context(exact_metrics.EXAMPLES, None),
+    ):
       return metric_fn(*args, **kwargs)
 
+  count.is_of_2_15 = True  # Its numbers are those of TensorFlow 2.15, of batches too.
   return count
 
 
