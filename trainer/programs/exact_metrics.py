@@ -15,8 +15,8 @@ import tensorflow as tf
 
 from trainer.internals import keras_internals, patches
 
-# While a metric_fn counts a batch: returns the number of its examples, an int64 scalar. None outside,
-# and in a program of trainer.compat, which keeps the numbers of TensorFlow 2.15.
+# While a metric_fn counts a batch: returns the number of its examples, an int64 scalar. None
+# outside, and in a program of trainer.compat, which keeps the numbers of TensorFlow 2.15.
 EXAMPLES: contextvars.ContextVar[Callable[[], tf.Tensor] | None] = contextvars.ContextVar(
   "examples of metrics", default=None
 )

@@ -15,7 +15,7 @@ from trainer.internals import patches
 from trainer.programs import exact_metrics
 from trainer.tracing import variable_store
 
-# The batches of a trial, see `_warn_of_batches`, and the relative difference that rounding explains.
+# The batches of a trial, see `_warn_of_batches`, and the relative difference that rounding makes.
 _SIZES, _ROUNDING = (1, 15, 48), 1e-4
 # How the names of float32 variables that are no counts begin.
 _SUMS = ("total", "value")

@@ -228,3 +228,95 @@ def test_a_metric_fn_that_raises_is_named_with_what_it_was_given():
     r"TypeError",
   ):
     update(clumsy, {"labels": np.zeros(3, np.int32), "scores": np.zeros(3, np.float32)})
+
+
+# --------------------------------------------------------------- dependence on batches
+
+
+class MeanOfMeans(keras.metrics.Metric):
+  """A user's metric that counts a batch as one."""
+
+  def __init__(self, **kwargs):
+    super().__init__(**kwargs)
+    self.sum, self.batches = (self.add_weight(initializer="zeros", name=n) for n in ("sum", "n"))
+
+  def update_state(self, values):
+    self.sum.assign_add(tf.reduce_mean(values))
+    self.batches.assign_add(1)
+
+  def result(self):
+    return self.sum / self.batches
+
+
+def updated(metric, *arguments):
+  metric.update_state(*arguments)
+  return metric
+
+
+OF_BATCHES = {
+  "v1": lambda labels, scores: v1.metrics.mean(tf.reduce_mean(scores)),
+  "v1_accuracy": lambda labels, scores: v1.metrics.mean(
+    tf.reduce_mean(tf.cast(labels == tf.cast(scores > 0.5, tf.int32), tf.float32))
+  ),
+  "root": lambda labels, scores: updated(keras.metrics.Mean(), tf.sqrt(tf.reduce_mean(scores))),
+  "own": lambda labels, scores: updated(MeanOfMeans(), scores),
+  "vector": lambda labels, scores: updated(keras.metrics.KLDivergence(), scores, 1 - scores),
+  "row": lambda labels, scores: updated(
+    keras.metrics.MeanSquaredError(), tf.cast(labels, tf.float32)[None], scores[None]
+  ),
+  "dice": lambda labels, scores: updated(
+    keras.metrics.MeanMetricWrapper(keras.losses.dice), labels, scores
+  ),
+}
+
+
+@pytest.mark.parametrize("kind", OF_BATCHES)
+def test_a_metric_that_averages_batches_is_told(kind, caplog):
+  def metric_fn(labels, scores):
+    return {f"of_{kind}": OF_BATCHES[kind](labels, scores), **keras_fn(labels, scores)}
+
+  update(metric_fn, *batches_of(*data()))
+  (told,) = [record.getMessage() for record in caplog.records if "sizes" in record.getMessage()]
+  assert f"the metric 'of_{kind}' depends on the sizes of batches" in told
+  assert "Update it with a value of each example" in told
+
+
+@pytest.mark.parametrize("metric_fn", [keras_fn, v1_fn])
+def test_a_metric_of_examples_is_not_told(metric_fn, caplog):
+  update(metric_fn, *batches_of(*data()))
+  assert "sizes of batches" not in caplog.text
+
+
+def test_a_function_of_python_sees_no_random_examples():
+  seen = []
+
+  def metric_fn(labels, scores):
+    count = tf.numpy_function(
+      lambda x: seen.append(len(x)) or np.float32(len(x)), [scores], "float32"
+    )
+    return {"count": updated(keras.metrics.Sum(), tf.ensure_shape(count, []))}
+
+  found, _, _ = update(metric_fn, *batches_of(*data()))
+  assert found["count"] == COUNT
+  assert seen == [20, 20, 3]
+
+
+def test_a_metric_fn_that_refuses_random_examples_counts():
+  def metric_fn(labels, scores):
+    with tf.control_dependencies([v1.assert_less(scores, 0.01)]):
+      return {"mean": updated(keras.metrics.Mean(), tf.identity(scores))}
+
+  labels, scores = data()
+  found, _, _ = update(metric_fn, *batches_of(labels, scores / 1000))
+  assert found["mean"] == pytest.approx(scores.mean() / 1000, rel=1e-6)
+
+
+def test_a_float32_count_of_2_to_the_24_is_told(caplog):
+  def metric_fn(values, weights):
+    return {"accuracy": v1.metrics.mean(values, weights)}
+
+  values = np.float32([0, 1e9, 1])
+  for weight, told in ((1, False), (2.0**24, True)):
+    _, host_metrics, _ = update(metric_fn, [values, np.float32([weight, 1, 1])])
+    host_metrics.warn_of_large_counts()
+    assert ("mean/count has reached 16,777,216, up to which float32" in caplog.text) == told
