@@ -49,6 +49,11 @@ class _Trace:
   counted: set[tuple[tf.Graph, int | None]] = dataclasses.field(default_factory=set)
 
 
+# Keras's optimizers that change only the rows of a sparse gradient.
+_BY_ROWS = {
+  getattr(keras.optimizers, name).update_step for name in ("SGD", "Adagrad", "Adadelta", "RMSprop")
+}
+
 # Inside a model_fn, optimizers do nothing (_IDLE) or apply combined gradients (a _Trace). Outside
 # (None) they behave as in TensorFlow or Keras.
 _IDLE = "idle"
@@ -126,6 +131,44 @@ def combine(
   ]
   made = {id(gradient): one for gradient, one in zip(present, combined, strict=True)}
   return [made.get(id(gradient), gradient) for gradient in gradients]
+
+
+def add_equal_rows(gradients: Sequence[Any], optimizer: Any) -> list[Any]:
+  """Adds slices of the same row, so that an optimizer or a norm sees each row's whole gradient.
+
+  Args:
+    gradients: tensors, tf.IndexedSlices or None, combined.
+    optimizer: the optimizer that will apply them.
+
+  Returns:
+    For an optimizer that updates single rows, the sums of the rows, as many as there were, with
+    zeros at the end. For other optimizers, which compute with whole tables, dense gradients.
+  """
+  by_rows = isinstance(optimizer, v1.train.Optimizer) or _update_of(optimizer) in _BY_ROWS
+  add = _distinct_rows if by_rows else tf.convert_to_tensor
+  return [add(one) if isinstance(one, tf.IndexedSlices) else one for one in gradients]
+
+
+def _distinct_rows(gradient):
+  # Not tf.unique: XLA finds the rows one after the other, and needs a result of constant size.
+  order = tf.argsort(gradient.indices, stable=True)
+  rows = tf.gather(gradient.indices, order)
+  changes = tf.cast(rows != tf.roll(rows, 1, 0), tf.int32)
+  places, count = tf.cumsum(changes) - changes[:1], tf.size(rows)
+  values = tf.math.unsorted_segment_sum(tf.gather(gradient.values, order), places, count)
+  # The zeros at the end belong to the first row. Optimizers add to rows, they never assign them.
+  indices = tf.maximum(tf.math.unsorted_segment_max(rows, places, count), rows[:1])
+  return tf.IndexedSlices(values, indices, gradient.dense_shape)
+
+
+def _update_of(optimizer):
+  return getattr(type(optimizer), "update_step", None)
+
+
+def _is_linear(optimizer):
+  """Whether an optimizer by itself adds what it makes of equal rows, and the sum is right."""
+  clips = optimizer.clipnorm or optimizer.global_clipnorm or optimizer.clipvalue
+  return _update_of(optimizer) is keras.optimizers.SGD.update_step and not clips
 
 
 def combine_at_source(gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
@@ -220,6 +263,8 @@ def _apply(original, optimizer, grads, trainable_variables=None):
   if not _combined.get():
     record_learning_rate(optimizer)
     grads = combine(grads)
+  if not _is_linear(optimizer):
+    grads = add_equal_rows(grads, optimizer)
   with fetched_operations.fetched_where_made():  # Keras returns nothing to make a train_op of
     return original(optimizer, grads, trainable_variables)
 

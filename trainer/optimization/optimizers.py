@@ -99,6 +99,7 @@ def minimize(
 
   def apply(gradients):
     if clip_norm is not None:
+      gradients = combined_gradients.add_equal_rows(gradients, wrapped.wrapped)
       gradients, _ = tf.clip_by_global_norm(gradients, clip_norm)
     pairs = list(zip(gradients, trained, strict=True))
     grouped.scaled(lambda: wrapped.apply_combined(pairs, global_step), trained)
