@@ -173,9 +173,10 @@ class TrainLoop:
     return done, True, loss_sum + tf.cast(loss, tf.float64), non_finite, waited, free_at
 
   def _step_if_more(self, iterator, step, state):
-    asked_at = _now()
     # A step needs a batch for every replica. It drops the last batches if there are too few.
-    optionals = [iterator.get_next_as_optional() for _ in range(self.target.replicas)]
+    asked_at = _now()
+    with tf.control_dependencies([asked_at]):
+      optionals = [iterator.get_next_as_optional() for _ in range(self.target.replicas)]
     more = tf.reduce_all([optional.has_value() for optional in optionals])
     return tf.cond(
       more,
@@ -185,17 +186,24 @@ class TrainLoop:
 
   def _step_of_endless(self, waiting, iterator, step, state):
     asked_at = _now()
-    if waiting is None:
-      return step([next(iterator) for _ in range(self.target.replicas)], state, asked_at)
-    # assign(True) → next → assign(False) → the step, in this order: see failed_in_input.
-    with tf.control_dependencies([waiting.assign(True)]):
-      batch = next(iterator)
-    with (
-      tf.control_dependencies(tf.nest.flatten(batch)),
-      tf.control_dependencies([waiting.assign(False)]),
-    ):
-      batches = [tf.nest.map_structure(tf.identity, batch)]
+    # The executor may read the clock after the batch came, unless an edge forbids it.
+    with tf.control_dependencies([asked_at]):
+      if waiting is None:
+        batches = [next(iterator) for _ in range(self.target.replicas)]
+      else:
+        batches = [_next_marked(waiting, iterator)]
     return step(batches, state, asked_at)
+
+
+def _next_marked(waiting, iterator):
+  """Returns the next batch. `waiting` is true until it came: see failed_in_input."""
+  with tf.control_dependencies([waiting.assign(True)]):
+    batch = next(iterator)
+  with (
+    tf.control_dependencies(tf.nest.flatten(batch)),
+    tf.control_dependencies([waiting.assign(False)]),
+  ):
+    return tf.nest.map_structure(tf.identity, batch)
 
 
 def _now():

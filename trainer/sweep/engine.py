@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from absl import logging
 
 from trainer import errors
+from trainer.sweep import optuna_parts
 from trainer.sweep import trial as trial_lib
 
 if TYPE_CHECKING:
@@ -161,10 +162,12 @@ class Engine:
         + (" ({:.5g} to {:.5g})".format(*intervals[name]) if intervals.get(name) else "")
         for name, value in zip(self.study.settings.metrics, values, strict=True)
       )
+      broken = optuna_parts.violated(run.trial)
       logging.info(
-        "trial %d is complete: %s (%d of %d trials to go)",
+        "trial %d is complete: %s%s (%d of %d trials to go)",
         run.number,
         said,
+        f"; it breaks {', '.join(broken)}" if broken else "",
         self.study.count_unfinished(self.count),
         self.count,
       )

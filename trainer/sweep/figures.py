@@ -20,7 +20,8 @@ _FEW_A_PARAMETER = 20
 
 _LETTERS_OF_A_LINE = 14  # Of the name of an axis.
 
-_DOT, _BEST, _PRUNED = "#0072b2", "#d55e00", "#999999"
+_DOT, _BEST, _PRUNED, _BREAKS = "#0072b2", "#d55e00", "#999999", "#cc79a7"
+_BREAKS_LABEL = "breaks a constraint"
 
 
 def history(found: report.Report) -> str:
@@ -29,17 +30,18 @@ def history(found: report.Report) -> str:
   if not known:
     return ""
   with _axes(7, 3, f"{found.metrics[0]} of each trial") as (axes, made):
-    for state, color in (("complete", _DOT), ("pruned", _PRUNED)):
-      some = [trial for trial in known if found.state(trial) == state]
-      if not some:
-        continue  # No entry in the legend.
-      points = [(trial.number, found.values(trial)[0]) for trial in some]
-      axes.scatter(*zip(*points, strict=True), s=18, color=color, label=state)
     complete = [trial for trial in known if found.state(trial) == "complete"]
-    values = (found.values(trial)[0] for trial in complete)
+    keeping = [trial for trial in complete if not optuna_parts.violated(trial)]
+    for some, color, label in (
+      (keeping, _DOT, "complete"),
+      (_breaking(complete), _BREAKS, _BREAKS_LABEL),
+      ([trial for trial in known if found.state(trial) == "pruned"], _PRUNED, "pruned"),
+    ):
+      _dots(axes, [(trial.number, found.values(trial)[0]) for trial in some], color, label)
+    values = (found.values(trial)[0] for trial in keeping)
     best = list(itertools.accumulate(values, max if found.modes[0] == "max" else min))
     axes.step(
-      [trial.number for trial in complete], best, where="post", color=_BEST, label="best so far"
+      [trial.number for trial in keeping], best, where="post", color=_BEST, label="best so far"
     )
     axes.set_xlabel("trial")
     axes.xaxis.get_major_locator().set_params(integer=True)
@@ -154,9 +156,12 @@ def pareto(found: report.Report) -> str:
   if len(found.metrics) < 2 or not complete:
     return ""
   with _axes(5, 4, f"{found.metrics[0]} and {found.metrics[1]} of each trial") as (axes, made):
-    for some, color, label in ((complete, _DOT, "complete"), (found.best(), _BEST, "best")):
-      points = [trial.values[:2] for trial in some]
-      axes.scatter(*zip(*points, strict=True), s=18, color=color, label=label)
+    for some, color, label in (
+      (complete, _DOT, "complete"),
+      (_breaking(complete), _BREAKS, _BREAKS_LABEL),
+      (found.best(), _BEST, "best"),
+    ):
+      _dots(axes, [trial.values[:2] for trial in some], color, label)
     axes.set_xlabel(found.metrics[0])
     axes.set_ylabel(found.metrics[1])
     _legend(axes)
@@ -186,6 +191,15 @@ def _axis(texts, log=False, few=8):
   ticks = [low + span * share for share in (0, 0.25, 0.5, 0.75, 1)]
   shown = [((tick - low) / span, f"{math.exp(tick) if log else tick:.3g}") for tick in ticks]
   return [0.0 if text is None else (scale(float(text)) - low) / span for text in texts], shown
+
+
+def _breaking(trials):
+  return [trial for trial in trials if optuna_parts.violated(trial)]
+
+
+def _dots(axes, points, color, label):
+  if points:  # Otherwise no entry in the legend.
+    axes.scatter(*zip(*points, strict=True), s=18, color=color, label=label)
 
 
 def _legend(axes):

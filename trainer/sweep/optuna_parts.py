@@ -35,8 +35,9 @@ _ALONE = ("random", "grid")
 # Samplers for several metrics.
 _MULTI_OBJECTIVE = ("tpe", "gp", "random", "grid", "nsgaii")
 
-# The key of a trial's user attributes with its violations: text of a constraint → number.
-CONSTRAINTS = "constraints"
+# The keys of a trial's user attributes with its violations (text of a constraint → number), and
+# with the values of the constrained metrics.
+CONSTRAINTS, CONSTRAINED = "constraints", "constrained"
 
 
 def library() -> Any:
@@ -147,6 +148,12 @@ def set_constraints(trial: Any, violations: Mapping[str, float]) -> None:
     for text, value in violations.items():
       if text not in trial.constraints:  # A former process set it and then died.
         trial.set_constraint(text, value)
+
+
+def violated(trial: Any) -> list[str]:
+  """Returns the constraints that a trial breaks, with the sweep file's text."""
+  violations = trial.user_attrs.get(CONSTRAINTS, {})
+  return [text for text, value in violations.items() if value > 0]
 
 
 def _require_gp():

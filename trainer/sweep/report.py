@@ -17,7 +17,7 @@ from trainer import errors
 from trainer.cli import formatting
 from trainer.config import files
 from trainer.io import local_files
-from trainer.sweep import gin_text, optuna_parts
+from trainer.sweep import constraints, gin_text, optuna_parts
 from trainer.sweep import trial as trial_lib
 
 if TYPE_CHECKING:
@@ -86,11 +86,6 @@ class Report:
     newest = trial.intermediate_values[trial.last_step] if trial.last_step is not None else None
     return [newest] if len(self.metrics) == 1 else [None] * len(self.metrics)
 
-  def violated(self, trial: Any) -> list[str]:
-    """Returns the constraints that a trial breaks, with the sweep file's text."""
-    violations = trial.user_attrs.get(optuna_parts.CONSTRAINTS, {})
-    return [text for text, value in violations.items() if value > 0]
-
   def interval(self, trial: Any, metric: str) -> list[float] | None:
     """Returns the 95 % interval of the mean over a trial's seeds; None without an interval."""
     return trial.user_attrs.get(trial_lib.INTERVALS, {}).get(metric)
@@ -102,7 +97,9 @@ class Report:
     all metrics and better in one.
     """
     able = [
-      trial for trial in self.trials if self.state(trial) == "complete" and not self.violated(trial)
+      trial
+      for trial in self.trials
+      if self.state(trial) == "complete" and not optuna_parts.violated(trial)
     ]
     if len(self.metrics) > 1:
       costs = {trial.number: self._costs(trial) for trial in able}
@@ -134,7 +131,7 @@ class Report:
       known,
       key=lambda trial: (
         self.state(trial) != "complete",
-        bool(self.violated(trial)),
+        bool(optuna_parts.violated(trial)),
         sign * self.values(trial)[0],
         trial.number,
       ),
@@ -146,7 +143,8 @@ class Report:
 
   def rows(self, trials: Iterable[Any]) -> tuple[list[str], list[list[Any]]]:
     """Returns the header and the rows of a table of trials."""
-    header = ["trial", "state", *self.columns, "steps", "seconds", *self.keys, "error"]
+    bounds = ["breaks"] if self._constraints else []
+    header = ["trial", "state", *self.columns, *bounds, "steps", "seconds", *self.keys, "error"]
     rows = []
     for trial in trials:
       texts = self.texts(trial)
@@ -155,13 +153,13 @@ class Report:
       error = (
         attributes.get("error", "").strip().splitlines() if self.state(trial) == "failed" else []
       )
-      error += [f"breaks {text}" for text in self.violated(trial)]
       said = f"{error[0].split('. Its last')[0]}: {error[-1]}" if len(error) > 1 else "".join(error)
       rows.append(
         [
           trial.number,
           self.state(trial),
           *self._cells(trial),
+          *(", ".join(optuna_parts.violated(trial)) for _ in bounds),
           "" if steps is None else steps,
           attributes.get("seconds", ""),
           *(texts.get(key, "") for key in self.keys),
@@ -172,10 +170,22 @@ class Report:
 
   @property
   def columns(self) -> list[str]:
-    """The titles of the columns of metrics: over several seeds, each with its interval's ends."""
-    if not self.definition.get("seeds"):
-      return [*self.metrics]
-    return [f"{metric}{end}" for metric in self.metrics for end in ("", " low", " high")]
+    """The titles of the columns of metrics: over several seeds, each with its interval's ends.
+
+    Metrics that constraints alone name come last, without an interval.
+    """
+    ends = ("", " low", " high") if self.definition.get("seeds") else ("",)
+    return [f"{metric}{end}" for metric in self.metrics for end in ends] + self._constrained
+
+  @property
+  def _constraints(self):
+    return list(map(constraints.parse, self.definition.get("constraints", [])))
+
+  @property
+  def _constrained(self):
+    """The metrics that constraints alone name."""
+    named = dict.fromkeys(each.metric for each in self._constraints)
+    return [metric for metric in named if metric not in self.metrics]
 
   def _cells(self, trial):
     """Returns the cells of a trial for `columns`."""
@@ -184,7 +194,8 @@ class Report:
       cells.append("" if value is None else value)
       if self.definition.get("seeds"):
         cells += self.interval(trial, metric) or ["", ""]
-    return cells
+    values = trial.user_attrs.get(optuna_parts.CONSTRAINED, {})
+    return cells + [values.get(metric, "") for metric in self._constrained]
 
   def print_table(self) -> None:
     """Prints the best trials and the last failed trials."""
@@ -194,8 +205,7 @@ class Report:
     failed = [trial for trial in self.trials if self.state(trial) == "failed"][-3:]
     numbers = {trial.number for trial in shown}
     header, rows = self.rows([*shown, *(trial for trial in failed if trial.number not in numbers)])
-    # The columns before the parameters: trial, state, metrics, steps, seconds.
-    plain = 4 + len(self.columns)
+    plain = len(header) - len(self.keys) - 1  # The columns before the parameters.
     made = table.Table(
       title=f"{self.name}: "
       + ", ".join(f"{count} {state}" for state, count in self.counts().items()),
@@ -205,7 +215,9 @@ class Report:
     )
     for index, title in enumerate([*header[:plain], "parameters"]):
       made.add_column(
-        title, justify="right" if index < plain and index != 1 else "left", no_wrap=index < plain
+        title,
+        justify="right" if index < plain and title not in ("state", "breaks") else "left",
+        no_wrap=index < plain,
       )
     names = formatting.short_names(self.keys)
     for row in rows:

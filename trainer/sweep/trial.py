@@ -251,6 +251,8 @@ class Run:
       intervals = {metric: mean_interval(found[metric]) for metric in self.settings.metrics}
       self.trial.set_user_attr(INTERVALS, intervals)
     if self.settings.constraints:
+      constrained = {each.metric: values[each.metric] for each in self.settings.constraints}
+      self.trial.set_user_attr(optuna_parts.CONSTRAINED, constrained)
       optuna_parts.set_constraints(
         self.trial,
         {each.text: each.violation(values[each.metric]) for each in self.settings.constraints},

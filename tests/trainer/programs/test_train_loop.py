@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from trainer.internals import tensorflow_internals
 from trainer.programs import host_call, plan, train_loop
 
 
@@ -113,3 +114,17 @@ def test_an_error_of_the_input_is_not_one_of_the_step():
 def test_several_threads_cannot_tell_where_an_error_came_from():
   traced, _ = traced_for([1], Program(), is_one_cpu=False)
   assert traced.failed_in_input() is None
+
+
+@pytest.mark.parametrize("is_one_cpu", [True, False])
+@pytest.mark.parametrize("is_endless", [True, False])
+def test_the_clock_is_read_before_a_batch_is_asked_for(is_one_cpu, is_endless):
+  traced, _ = traced_for([1, 2], Program(), 1 if is_one_cpu else 2, is_one_cpu, is_endless)
+  (loop,) = (each for each in traced.function.graph.get_operations() if "While" in each.type)
+  body = tensorflow_internals.function_named(traced.function.graph, loop.get_attr("body").name)
+  requests = [
+    each for each in body.graph.get_operations() if each.type.startswith("IteratorGetNext")
+  ]
+  assert len(requests) == (1 if is_one_cpu else 2)
+  for request in requests:
+    assert "Timestamp" in [each.type for each in request.control_inputs]

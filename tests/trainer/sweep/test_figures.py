@@ -10,7 +10,7 @@ from tests.trainer.sweep import reports
 from trainer import errors
 from trainer.sweep import figures
 
-DOT, BEST, PRUNED = "#0072b2", "#d55e00", "#999999"
+DOT, BEST, PRUNED, BREAKS = "#0072b2", "#d55e00", "#999999", "#cc79a7"
 # Colours of matplotlib's viridis that can be seen on white and on dark pages.
 LOW, HIGH = "#3b528b", "#7ad151"
 
@@ -55,6 +55,32 @@ def test_a_pruned_trial_is_shown_and_is_not_the_best():
   svg = figures.history(reports.of(trials))
   assert len(set(next(ys for color, ys in lines(svg) if color == BEST))) == 1
   assert (dots(svg, DOT), dots(svg, PRUNED)) == (3, 2)  # one of each in the legend
+
+
+BROKEN = {"constraints": {"loss <= 0.5": 0.1}}
+
+
+def test_a_trial_that_breaks_a_constraint_is_never_the_best():
+  trials = reports.Trials(["max"])
+  for value, attributes in ((0.3, {}), (0.9, BROKEN), (0.5, {}), (0.8, BROKEN)):
+    trials.add([value], attributes=attributes)
+  svg = figures.history(reports.of(trials))
+  assert (dots(svg, DOT), dots(svg, BREAKS)) == (3, 3)  # one of each in the legend
+  heights = next(ys for color, ys in lines(svg) if color == BEST)
+  kept = reports.of_values(0.3, 0.5)
+  assert len(set(heights)) == len(
+    set(next(ys for color, ys in lines(figures.history(kept)) if color == BEST))
+  )
+  assert texts(svg)[-3:] == ["complete", "breaks a constraint", "best so far"]
+
+
+@pytest.mark.parametrize("metrics", [["accuracy"], ["accuracy", "loss"]])
+def test_all_trials_may_break_a_constraint(metrics):
+  trials = reports.Trials(["max"] * len(metrics))
+  trials.add([0.9] * len(metrics), attributes=BROKEN)
+  found = reports.of(trials, metrics, ["max"] * len(metrics))
+  shown = (figures.history if len(metrics) == 1 else figures.pareto)(found)
+  assert dots(shown, BREAKS) == 2
 
 
 def test_the_legend_has_no_state_that_no_trial_has():

@@ -219,12 +219,28 @@ def test_who_breaks_a_constraint_is_not_the_best(tmp_path):
   trials.add([0.9], attributes={"constraints": {"loss <= 0.5": 0.1}})
   trials.add([0.8], attributes={"constraints": {"loss <= 0.5": -0.1}})
   trials.add([0.7], attributes={"constraints": {"loss <= 0.5": 0.0}})
-  found = reports.of(trials)
+  found = reports.of(trials, more={"constraints": ["loss <= 0.5"]})
   assert [trial.number for trial in found.ranked()] == [1, 2, 0]
   assert [trial.number for trial in found.best()] == [1]
   header, rows = found.rows(found.trials)
-  assert rows[0][header.index("error")] == "breaks loss <= 0.5"
-  assert rows[1][header.index("error")] == ""
+  assert [row[header.index("breaks")] for row in rows] == ["loss <= 0.5", "", ""]
+  assert [row[header.index("error")] for row in rows] == ["", "", ""]
+
+
+def test_a_metric_that_constraints_alone_name_has_a_column(tmp_path, capsys):
+  trials = reports.Trials(["max"])
+  trials.add([0.9], {"a.b": "1"}, attributes={"constrained": {"accuracy": 0.9, "loss": 0.625}})
+  trials.add([0.8], {"a.b": "2"}, state="running")
+  bounds = {"constraints": ["loss <= 0.5", "loss >= 0.1", "accuracy >= 0.5"]}
+  found = reports.of(trials, more=bounds)
+  header, rows = found.rows(found.trials)
+  assert header[2:5] == ["accuracy", "loss", "breaks"]
+  assert [row[2:4] for row in rows] == [[0.9, 0.625], [0.8, ""]]
+  found.print_table()
+  assert "0.625" in capsys.readouterr().out
+  assert "0.625" in page.page(found, str(tmp_path))
+  seeds = reports.of(trials, more={**bounds, "seeds": [1, 2]})
+  assert seeds.columns == ["accuracy", "accuracy low", "accuracy high", "loss"]
 
 
 def test_trials_that_break_a_constraint_beat_no_other_trial():
