@@ -301,7 +301,7 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
   # 6. Unused bindings, after the traces, since they call everything that the model_fn calls, and
   # after the hooks, since they have their own bindings.
   hooks = _hooks(asked, flags)
-  _report_dead_bindings(flags.strict_gin)
+  _report_dead_bindings(flags.strict_gin, Kind.TRAIN in kinds)
 
   # 7. The run itself.
   if flags.dry_run:
@@ -518,8 +518,8 @@ def _next(runner, model_dir, exported):
     yield "a server (extra [serve])", ["python", "-m", "trainer.serve", f"--export_base={base}"]
 
 
-def _report_dead_bindings(strict):
-  dead = config.dead_bindings()
+def _report_dead_bindings(strict, trains):
+  dead = config.dead_bindings(trains=trains)
   if not dead:
     return
   text = f"{len(dead)} gin bindings have no effect:\n" + "\n".join(

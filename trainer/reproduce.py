@@ -3,7 +3,8 @@
   python -m trainer.reproduce out/digits                    what differs, and the command
   python -m trainer.reproduce out/digits --repeat --into=out/again
 
-It reads environment.json and config.gin of the run. --repeat runs a command of `trainer.main` with
+It reads environment.json and config.gin of the run. It compares the code by the commit, and by
+digests of the modules that the run had imported. --repeat runs a command of `trainer.main` with
 config.gin, so gin files may have changed since; for the same bits, code and packages must equal the
 run's. --repeat ends with a comparison of the weights.
 """
@@ -52,8 +53,11 @@ def main(argv: list[str]) -> int:
     raise errors.SettingError(
       f"{model_dir} has no {environment.NAME}: is it the --model_dir of a trained run?"
     )
-  found = list(differences(records[0], here()))
-  print("\n".join(found or ["Code, packages and machine equal the run's."]))
+  modules = environment.digests(records[0].get("modules", ()))
+  found = list(differences(records[0], {**here(), "modules": modules}))
+  # Without git nothing tells whether a file of Octet itself changed.
+  code = "Code" if "commit" in records[0] else "Octet's version, the run's own modules"
+  print("\n".join(found or [f"{code}, packages and machine equal the run's."]))
   words = repeated(records[0]["command"], model_dir, into)
   print(f"\n{shlex.join(words)}")
   if not _REPEAT.value:
@@ -82,6 +86,8 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str
   """
   if "packages" not in then:
     yield "The run has recorded neither its commit nor its packages: an earlier Octet wrote it."
+  elif not {"commit", "modules"} & then.keys():
+    yield "The run has recorded nothing of its code: an earlier Octet wrote it, outside of git."
   for key in _VERSIONS:
     if then.get(key) != now.get(key):
       yield f"{key}: {then.get(key)} then, {now.get(key)} now"
@@ -94,6 +100,10 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str
         for record in (then, now)
       ]
       yield f"{what}: {told[0]} then, {told[1]} now ({environment.NAME} has the run's)"
+  modules = now.get("modules", {})
+  for path, digest in then.get("modules", {}).items():
+    if modules.get(path) != digest:
+      yield f"{path}: {'other code now' if path in modules else 'absent now'}"
   packages = then.get("packages", {}), now.get("packages", {})
   names = sorted(set(packages[0]) | set(packages[1])) if packages[0] else []
   other = [name for name in names if packages[0].get(name) != packages[1].get(name)]

@@ -38,6 +38,17 @@ def test_what_differs_is_told():
     "numpy: 2.4.6 then, absent now",
     "scipy: absent then, 1.17 now",
   ]
+  bare = {key: value for key, value in RECORD.items() if key != "commit"}
+  assert list(reproduce.differences(bare, bare)) == [
+    "The run has recorded nothing of its code: an earlier Octet wrote it, outside of git."
+  ]
+  own = bare | {"modules": {"net.py": "0123", "gone.py": "4567", "same.py": "89ab"}}
+  changed = bare | {"modules": {"net.py": "cdef", "same.py": "89ab"}}
+  assert list(reproduce.differences(own, own)) == []
+  assert list(reproduce.differences(own, changed)) == [
+    "net.py: other code now",
+    "gone.py: absent now",
+  ]
   earlier = {key: value for key, value in RECORD.items() if key not in ("commit", "packages")}
   assert next(reproduce.differences(earlier, now)).startswith("The run has recorded neither")
 
@@ -85,7 +96,9 @@ def test_a_run_is_repeated_to_the_bit(tmp_path):
   assert trained.returncode == 0, trained.stderr
   again = command("trainer.reproduce", "out/a", "--repeat", folder=tmp_path)
   assert again.returncode == 0, again.stdout + again.stderr
-  assert "Code, packages and machine equal the run's." in again.stdout
+  assert (
+    "Octet's version, the run's own modules, packages and machine equal the run's." in again.stdout
+  )
   assert "variables are the same to the bit." in again.stdout
   record = json.loads((tmp_path / "out" / "a-again" / "environment.json").read_text())
   assert record["command"].startswith("python -m trainer.main --gin_file=out/a/config.gin")

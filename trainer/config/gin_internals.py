@@ -230,15 +230,19 @@ def is_constant(reference: Any) -> bool:
   return reference.configurable.wrapped is gin_config._retrieve_constant
 
 
+def value_of_constant(reference: Any) -> Any:
+  """Returns the value of a constant's ConfigurableReference."""
+  return gin_config._CONSTANTS["/".join(reference.scopes)]
+
+
 def key_of(key: Any) -> Any:
   """Returns the value of a dict's key in a binding: a macro's or constant's value, or the key."""
   while isinstance(key, ConfigurableReference) and key.evaluate and key.scopes:
-    name = "/".join(key.scopes)
     if is_constant(key):
-      return gin_config._CONSTANTS[name]
+      return value_of_constant(key)
     if not is_macro(key):
       break
-    key = bindings()[name, "gin.macro"]["value"]
+    key = bindings()["/".join(key.scopes), "gin.macro"]["value"]
   return key
 
 

@@ -131,14 +131,17 @@ def input_bindings() -> list[str]:
   return [line for line in lines if line and not line.startswith(("#", "import ", "from "))]
 
 
-def dead_bindings(used_roots: Sequence[str] = ("trainer.run", "trainer.RunConfig")) -> list[str]:
+def dead_bindings(
+  used_roots: Sequence[str] = ("trainer.run", "trainer.RunConfig"), trains: bool = True
+) -> list[str]:
   """Returns the unused bindings; see `trainer.config.unused_bindings`.
 
   Args:
     used_roots: selectors of functions that the program calls itself. A binding of theirs counts as
       used even if a flag overrides it.
+    trains: whether this run trains, see `unused_bindings.find`.
 
   Returns:
-    Sorted strings "scope/selector.parameter = value  (a.gin:12)".
+    Sorted strings "scope/selector.parameter = value  (a.gin:12)", some with a remedy.
   """
-  return sorted(dead.describe(key, _places) for key in dead.find(used_roots))
+  return sorted(dead.describe(key, _places) for key in dead.find(used_roots, trains))

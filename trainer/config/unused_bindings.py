@@ -10,15 +10,17 @@ train and without a scope. The calls inside a function are unknown before its ca
 
 from collections.abc import Mapping, Sequence
 
-from trainer.config import gin_internals, text
+from trainer.config import binding, gin_internals, text
 
 
-def find(roots: Sequence[str]) -> list[gin_internals.Key]:
+def find(roots: Sequence[str], trains: bool = True) -> list[gin_internals.Key]:
   """Returns the keys of the unused bindings, sorted by selector.
 
   Args:
     roots: selectors of functions that the program calls without a scope. A binding of theirs counts
       as used even if the caller passes another value.
+    trains: whether this run trains. If not, a function without a call may be one that a training
+      calls: its bindings are left out, and macros.
   """
   alive, entered = set(), set()
   called = gin_internals.operative_bindings()
@@ -45,7 +47,12 @@ def find(roots: Sequence[str]) -> list[gin_internals.Key]:
           if selector != "gin.macro":
             work += [(*step, False) for step in _followed(value, scope, scope)]
   return sorted(
-    (key for key, _ in gin_internals.each_binding() if key not in alive),
+    (
+      key
+      for key, _ in gin_internals.each_binding()
+      if key not in alive
+      and (trains or (key[1] != "gin.macro" and any(key[1] == selector for _, selector in called)))
+    ),
     key=lambda key: (key[1], key[0], key[2]),
   )
 
@@ -71,9 +78,25 @@ def _followed(value, scope, caller_scope):
 
 
 def describe(key: gin_internals.Key, places: Mapping[gin_internals.Key, str]) -> str:
-  """Returns a binding as "scope/selector.parameter = value  (a.gin:12)"."""
+  """Returns a binding as "scope/selector.parameter = value  (a.gin:12)", and how to use it."""
   scope, selector, name = key
   value = gin_internals.bindings()[scope, selector][name]
   written = text.value_text(value) or repr(value)
   written = written if len(written) <= 60 else written[:57] + "..."
-  return f"{text.key_text(*key)} = {written}" + (f"  ({places[key]})" if key in places else "")
+  place = f"  ({places[key]})" if key in places else ""
+  return f"{text.key_text(*key)} = {written}{place}{_cure(selector)}"
+
+
+def _cure(selector):
+  """Returns a sentence if a called function has the binding's object as a default, without gin."""
+  known = gin_internals.configurable(selector)
+  bound = {(other, name) for (_, other, name), _ in gin_internals.each_binding()}
+  keys = [
+    text.key_text("", other, name)
+    for other in sorted({other for _, other in gin_internals.operative_bindings()})
+    for name, parameter in binding.named_parameters(gin_internals.configurable(other)).items()
+    if parameter.default is known.wrapped and (other, name) not in bound
+  ]
+  if not keys:
+    return ""
+  return f": the default of {keys[0]} knows no binding. Add `{keys[0]} = @{selector}`"

@@ -4,21 +4,25 @@
                                     "device": "cpu, 1 replica", ..., "earlier": [...]}
 
 "earlier" has the records of the trainings that this training continues, the oldest first. In a git
-repository the record has the commit and the changes, see `working_tree`. An earlier record leaves
-out a LONG value that equals the next record's. The record has no environment variable.
+repository the record has the commit and the changes, see `working_tree`; everywhere it has digests
+of the user's own modules. An earlier record leaves out a LONG value that equals the next record's.
+The record has no environment variable.
 """
 
 import datetime
+import hashlib
 import importlib.metadata
 import os
 import platform
 import shlex
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
 from trainer import errors
+from trainer.cli import user_code
 from trainer.io import json_form
 from trainer.reporting import working_tree
 
@@ -27,7 +31,7 @@ if TYPE_CHECKING:  # These import TensorFlow, and trainer.plot works without it.
   from trainer.devices import device as device_lib
 
 NAME = "environment.json"
-LONG = ("packages", "diff", "untracked")  # Tables leave these out.
+LONG = ("packages", "modules", "diff", "untracked")  # Tables leave these out.
 _FORM = {"earlier": list[dict], ...: str | int | dict}
 
 
@@ -58,7 +62,7 @@ def save(
 
 
 def describe(device: "device_lib.Device", run_config: "run_config_lib.RunConfig") -> dict[str, Any]:
-  """Returns the record of a training that starts now, as texts, ints and a dict of packages."""
+  """Returns the record of a training that starts now: texts, ints, and dicts of texts."""
   import keras
   import tensorflow as tf
 
@@ -87,8 +91,35 @@ def describe(device: "device_lib.Device", run_config: "run_config_lib.RunConfig"
 
 
 def here() -> dict[str, Any]:
-  """Returns the part of a record about code: the commit, the changes, the installed packages."""
-  return {**working_tree.describe(os.getcwd()), "packages": _packages()}
+  """Returns the part of a record about code: the commit, the changes, modules and packages."""
+  return {
+    **working_tree.describe(os.getcwd()),
+    "modules": digests(_modules()),
+    "packages": _packages(),
+  }
+
+
+def digests(files: Iterable[str]) -> dict[str, str]:
+  """Returns the SHA-256 of each file that exists.
+
+  Args:
+    files: paths, absolute or relative to the working directory.
+  """
+  found = {}
+  for path in sorted(files):
+    if os.path.isfile(path):
+      with open(path, "rb") as file:
+        found[path] = hashlib.file_digest(file, "sha256").hexdigest()
+  return found
+
+
+def _modules():
+  """Returns the paths of the user's own modules that are imported by now, for `digests`."""
+  paths = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
+  own = {os.path.abspath(path) for path in paths if path and user_code.is_users(path)}
+  # A path below the working directory also fits a copy of the program on another machine.
+  here = os.path.join(os.getcwd(), "")
+  return [path.removeprefix(here) for path in own]
 
 
 def _packages():

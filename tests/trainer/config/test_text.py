@@ -124,3 +124,13 @@ def test_names_are_as_long_as_it_takes():
 @given(literals)
 def test_every_literal_is_read_as_it_was(value):
   assert gin.config.parse_value(config_text.value_text(value)) == value
+
+
+def test_a_constant_is_written_by_its_value_where_gin_has_a_literal():
+  constants = {"text_of_test.SIZES": [3, "a"], "text_of_test.KIND": object()}
+  for name, value in constants.items():
+    if name not in gin_internals.constants():
+      gin.constant(name, value)
+  given = "start.params = {'sizes': %text_of_test.SIZES, 'kind': %text_of_test.KIND}"
+  config.load([], [given], root=None, modules=None)
+  assert "start.params = {'sizes': [3, 'a'], 'kind': %text_of_test.KIND}\n" in config.parsed_text()

@@ -1,5 +1,7 @@
 """environment.json tells what a training ran on, and what those before it did."""
 
+import hashlib
+import importlib
 import json
 import sys
 import uuid
@@ -64,6 +66,25 @@ def test_commit_packages_and_folder_are_saved_and_no_variables(tmp_path, monkeyp
   assert found["packages"]["absl-py"]
   assert found["folder"]
   assert secret not in (tmp_path / environment.NAME).read_text()
+
+
+def test_own_modules_have_digests_that_see_a_change(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.syspath_prepend(tmp_path)
+  (tmp_path / "nets").mkdir()
+  name = f"net_{uuid.uuid4().hex}"
+  module = tmp_path / "nets" / f"{name}.py"
+  module.write_text("SIZE = 3\n")
+  importlib.import_module(f"nets.{name}")
+  path = f"nets/{name}.py"
+  recorded = save(tmp_path)["modules"]
+  assert recorded[path] == hashlib.sha256(b"SIZE = 3\n").hexdigest()
+  assert not any("site-packages" in each or "/trainer/cli/" in each for each in recorded)
+  assert environment.digests(recorded) == recorded
+  module.write_text("SIZE = 4\n")
+  assert environment.digests([path])[path] != recorded[path]
+  module.unlink()
+  assert environment.digests([path]) == {}
 
 
 def test_long_values_are_kept_where_they_change(tmp_path, monkeypatch):
