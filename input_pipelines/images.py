@@ -8,7 +8,7 @@ Crops of an image of any size:
                  "Going Deeper with Convolutions", 2014); otherwise as "central"
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gin
@@ -62,18 +62,17 @@ def check_crop(crop: str, gin_name: str) -> None:
     raise errors.SettingError(f"{gin_name}.crop is {crop!r}: expected one of {', '.join(CROPS)}.")
 
 
-def assert_images(encoded: tf.Tensor, path: tf.Tensor, ordinals: tf.Tensor) -> tf.Tensor:
+def assert_images(encoded: tf.Tensor, name: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
   """Adds a check that names the first record that TensorFlow cannot decode as an image.
 
   Args:
     encoded: string [n], the encoded images.
-    path: string scalar, the file with the records.
-    ordinals: int64 [n], the numbers of the records in the file.
+    name: see `records.batches`' parse.
 
   Returns:
     `encoded`. Reading it raises tf.errors.InvalidArgumentError if the check fails.
   """
-  return records.assert_each(_are_images(encoded), encoded, path, ordinals, _NO_IMAGE)
+  return records.assert_each(_are_images(encoded), encoded, name, _NO_IMAGE)
 
 
 def assert_image_file(encoded: tf.Tensor, path: tf.Tensor) -> tf.Tensor:

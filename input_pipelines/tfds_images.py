@@ -127,10 +127,10 @@ def source(
   }
 
   @in_memory.as_written
-  def parse(path, ordinals, serialized):
+  def parse(name, serialized):
     parsed = tf.io.parse_example(serialized, features)
-    label = records.cast(parsed[label_key], tf.int32, path, ordinals, f"{gin_name}.name")
-    return {"image": images.assert_images(parsed[image_key], path, ordinals)}, label
+    label = records.cast(parsed[label_key], tf.int32, name, f"{gin_name}.name")
+    return {"image": images.assert_images(parsed[image_key], name)}, label
 
   return labelled_images.Source(
     name=gin_name,

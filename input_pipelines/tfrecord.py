@@ -9,7 +9,7 @@
     tfrecord.input_fn.features = {"signal": ((128, 3), "float32"), "label": ((), "int64")}
 
 Hosts read different files if there are enough. Otherwise each host reads an even range of the
-records, or every n-th record if the files' numbers of records are unknown.
+records, and counts them first if the folder has no shards.json.
 """
 
 import os
@@ -18,24 +18,13 @@ from typing import Any
 
 import gin
 import tensorflow as tf
-from absl import logging
 
 import trainer
 from trainer import errors
 
-from . import (
-  damage,
-  hosts,
-  image_pipeline,
-  images,
-  in_memory,
-  labelled_images,
-  records,
-  shard_index,
-)
+from . import hosts, image_pipeline, images, in_memory, labelled_images, records, shard_index
 
 IMAGE = ("image", "jpeg")  # in a feature spec: an encoded image of any format
-ON_DAMAGE = ("raise", "skip")
 
 
 @gin.configurable
@@ -54,7 +43,6 @@ def input_fn(
   cache: str | None = None,
   shuffle_buffer: int = 10_000,
   verify: str = "size",
-  on_damage: str = "raise",
   compression: str = "",
   input_context: tf.distribute.InputContext | None = None,
   start: int = 0,
@@ -77,8 +65,6 @@ def input_fn(
     cache: see `image_pipeline.batches`.
     shuffle_buffer: number of records to choose the next one from.
     verify: the comparison of files with shards.json before reading: "size", "full" or "off".
-    on_damage: "raise" raises an error that names file and byte of a damaged record. "skip" reads
-      all files once at the beginning, drops damaged records, and logs their number.
     compression: "" or "GZIP".
     input_context: None for one host.
     start: number of examples that all hosts together have seen; the framework sets it.
@@ -91,14 +77,9 @@ def input_fn(
     SettingError: a setting cannot work.
     InputError: there are no files, or they differ from shards.json.
   """
-  if on_damage not in ON_DAMAGE or (on_damage == "skip" and compression):
-    raise errors.SettingError(
-      f"tfrecord.input_fn.on_damage is {on_damage!r}: expected raise, or, "
-      "for files without compression, skip."
-    )
   paths, counts, index = _files(path, verify)
   spec = _spec(features, index, label_key, path)
-  segments, shard = _share(paths, counts, on_damage, input_context)
+  segments = _share(paths, counts, compression, input_context)
   image_keys = [key for key, value in spec.items() if value in IMAGE]
   if len(image_keys) > 1:
     raise errors.SettingError(
@@ -107,34 +88,36 @@ def input_fn(
     )
   parse = _parser(spec, label_key, image_keys)
 
-  def stream(is_training, buffer, seen):
-    return records.stream(
-      segments,
-      parse,
-      training=is_training,
-      shuffle_buffer=buffer,
-      compression=compression,
-      element_shard=shard,
-      start=seen,
-    )
-
   seen = hosts.examples_seen(start, input_context)
 
   if not image_keys:
-    dataset = stream(training, shuffle_buffer, seen).map(
-      in_memory.as_written(lambda position, example: example[1:])
+    dataset = records.batches(
+      segments,
+      parse,
+      params["batch_size"],
+      training=training,
+      shuffle_buffer=shuffle_buffer,
+      compression=compression,
+      start=seen,
     )
-    dataset = dataset.batch(params["batch_size"], drop_remainder=training).prefetch(
+    dataset = dataset.map(in_memory.as_written(lambda _, *example: example)).prefetch(
       tf.data.AUTOTUNE
     )
   else:
-    known = shard is None and all(segment.take >= 0 for segment in segments)
+    known = all(segment.take >= 0 for segment in segments)
     source = labelled_images.Source(
       name="tfrecord.input_fn",
       key=[(segment, tf.io.gfile.stat(segment.path).mtime_nsec) for segment in segments],
       count=sum(segment.take for segment in segments) if known else None,
       image_shape=tuple(index.image_shape) if index else (None, None, None),
-      stream=stream,
+      stream=lambda training, shuffle_buffer, start: records.stream(
+        segments,
+        parse,
+        training=training,
+        shuffle_buffer=shuffle_buffer,
+        compression=compression,
+        start=start,
+      ),
       example_name=records.record_namer(segments),
     )
     dataset = image_pipeline.batches(
@@ -214,37 +197,28 @@ def _spec(features, index, label_key, path):
   return spec
 
 
-def _share(paths, counts, on_damage, input_context):
-  """Returns this host's segments, and (index, count) if it reads only every count-th record."""
+def _share(paths, counts, compression, input_context):
+  """Returns this host's segments."""
   index, parts = hosts.part_of(input_context)
-  chosen = range(index, len(paths), parts) if len(paths) >= parts else range(len(paths))
-  if on_damage == "skip":
-    reports = damage.scan([paths[number] for number in chosen])
-    found = [report for report in reports if report.damaged]
-    for report in found:
-      logging.warning("%s", report)
-    if found:
-      logging.warning(
-        "Skipped %d damaged places in %d of %d files.",
-        sum(len(report.damaged) for report in found),
-        len(found),
-        len(reports),
-      )
-    takes = [report.count for report in reports]
-    names = damage.repair(reports)
-  else:
-    takes = [-1 if counts is None else counts[number] for number in chosen]
-    names = [paths[number] for number in chosen]
+  has_file = len(paths) >= parts
+  chosen = range(index, len(paths), parts) if has_file else range(len(paths))
+  if counts is None and not has_file:
+    counts = [records.count(path, compression) for path in paths]
+  takes = [-1 if counts is None else counts[number] for number in chosen]
   segments = [
-    records.Segment(name, number, 0, take, ends_file=counts is not None and on_damage == "raise")
-    for name, number, take in zip(names, chosen, takes, strict=True)
+    records.Segment(paths[number], number, 0, take)
+    for number, take in zip(chosen, takes, strict=True)
     if take
   ]
-  if len(paths) >= parts:
-    return segments, None
-  if -1 in takes:
-    return segments, (index, parts)
-  return records.part(segments, index, parts), None
+  if has_file:
+    return segments
+  share = records.part(segments, index, parts)
+  if not share:
+    raise errors.InputError(
+      f"The TFRecord files {paths[0]}, ... have {sum(takes)} records, fewer than the {parts} hosts "
+      "that read them."
+    )
+  return share
 
 
 def _parser(spec, label_key, image_keys):
@@ -252,12 +226,12 @@ def _parser(spec, label_key, image_keys):
   stored = {key: _stored(key, value) for key, value in spec.items()}
 
   @in_memory.as_written
-  def parse(path, ordinals, serialized):
+  def parse(name, serialized):
     parsed = tf.io.parse_example(serialized, stored)
 
     def cast(key, tensor, dtype):
       setting = f"{key} of tfrecord.input_fn.features"
-      return records.cast(tensor, dtype, path, ordinals, setting)
+      return records.cast(tensor, dtype, name, setting)
 
     tensors = {
       key: parsed[key] if value in IMAGE else cast(key, _raw(parsed[key], *value), value[1])
@@ -265,7 +239,7 @@ def _parser(spec, label_key, image_keys):
     }
     label = tensors.pop(label_key) if label_key is not None else tf.zeros_like(serialized, tf.int32)
     if image_keys:
-      tensors["image"] = images.assert_images(tensors.pop(image_keys[0]), path, ordinals)
+      tensors["image"] = images.assert_images(tensors.pop(image_keys[0]), name)
       label = cast(label_key, label, tf.int32)
     return tensors, label
 

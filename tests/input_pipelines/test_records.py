@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 from input_pipelines import records
-from tests import long
 from tests.input_pipelines import tiny_data
 from trainer import errors
 
@@ -25,9 +24,9 @@ def paths(tmp_path):
   return paths
 
 
-def parse(path, ordinals, serialized):
-  del path
-  return tf.strings.to_number(serialized, tf.int64), ordinals
+def parse(name, serialized):
+  names = tf.map_fn(name, tf.range(tf.size(serialized, out_type=tf.int64)), tf.string)
+  return tf.strings.to_number(serialized, tf.int64), names
 
 
 def read(segments, count=None, **settings):
@@ -49,20 +48,27 @@ def test_in_order_once_with_position_and_ids(paths):
   assert [value for _, (_, value, _) in elements] == list(range(sum(SIZES)))
   assert [position for position, _ in elements] == list(range(sum(SIZES)))
   assert len({identity for _, (identity, _, _) in elements}) == sum(SIZES)
-  assert [ordinal for _, (_, _, ordinal) in elements][38:45] == [38, 39, 0, 1, 2, 0, 1]
+  places = [(0, 38), (0, 39), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
+  assert [name.decode() for _, (_, _, name) in elements][38:45] == [
+    f"{paths[index]}: record {ordinal} (counted from 0)" for index, ordinal in places
+  ]
 
 
 def test_a_parse_function_may_decide_by_a_tensor(paths):
   """AutoGraph converts the user's function, and none of the module's."""
 
-  def parse(path, ordinals, serialized):
-    if tf.strings.regex_full_match(path, ".*1.tfrecord"):
-      ordinals = -ordinals
-    return (ordinals,)
+  def parse(name, serialized):
+    numbers = tf.strings.to_number(serialized, tf.int64)
+    if tf.strings.regex_full_match(name(tf.constant(0, tf.int64)), ".*1.tfrecord.*"):
+      numbers = -numbers
+    return (numbers,)
 
-  dataset = records.stream(segments(paths[:2]), parse, training=False)
-  found = [int(ordinal) for _, (_, ordinal) in dataset]
-  assert found == [*range(SIZES[0]), *(-each for each in range(SIZES[1]))]
+  found = [
+    int(number)
+    for path in paths[:2]
+    for _, (_, number) in records.stream(segments([path]), parse, training=False)
+  ]
+  assert found == [*range(SIZES[0]), -40, -41, -42]
 
 
 def test_training_shuffles_and_gives_each_once_an_epoch(paths):
@@ -116,24 +122,14 @@ def test_parts_of_parts_start_where_they_should(paths):
   assert quarters == list(range(sum(SIZES) // 2, sum(SIZES)))
 
 
-def test_every_nth_record(paths):
-  shares = [
-    [value for _, (_, value, _) in read(segments(paths), element_shard=(index, 3))]
-    for index in range(3)
-  ]
-  assert sorted(tiny_data.joined(shares)) == list(range(sum(SIZES)))
-  assert shares[1][:3] == [1, 4, 7]
-
-
-@pytest.mark.parametrize("known", long.except_for([False], [True, False]))
-def test_parts_and_damage_beyond_the_first_chunk(tmp_path, known):
+def test_parts_and_damage_beyond_the_first_chunk(tmp_path):
   path, frame = str(tmp_path / "a.tfrecord"), 16 + 4
   tiny_data.tfrecord(path, [f"{number:04}".encode() for number in range(600)])
   whole = records.Segment(path, 0, 0, 600)
-  halves = [records.Segment(path, 0, skip, 300 if known or not skip else -1) for skip in (0, 300)]
+  halves = [records.Segment(path, 0, skip, 300) for skip in (0, 300)]
   found = [read([part]) for part in halves]
   assert [value for part in found for _, (_, value, _) in part] == list(range(600))
-  assert [ordinal for _, (_, _, ordinal) in found[1]] == list(range(300, 600))
+  assert found[1][0][1][2].decode() == f"{path}: record 300 (counted from 0)"
   assert {identity for part in found for _, (identity, _, _) in part} == {
     identity for _, (identity, _, _) in read([whole])
   }
@@ -147,21 +143,18 @@ def test_parts_and_damage_beyond_the_first_chunk(tmp_path, known):
   assert len(read([halves[0]])) == 300
 
 
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize(("size", "least", "most"), [(20, 32, 128), (200_000, 1, 32)])
-def test_chunks_are_not_too_large_for_memory(tmp_path, known, size, least, most):
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("size", [20, 200_000])
+def test_chunks_are_not_too_large_for_memory(tmp_path, training, size):
   path = str(tmp_path / "a.tfrecord")
-  tiny_data.tfrecord(path, [bytes(size)] * 200)
+  tiny_data.tfrecord(path, [bytes(size)] * 300)
 
-  def count(path, ordinals, serialized):
-    del path
-    return ordinals, tf.fill([tf.size(serialized)], tf.size(serialized))
+  def count(name, serialized):
+    del name
+    return (tf.fill([tf.size(serialized)], tf.size(serialized)),)
 
-  first = next(
-    iter(records.stream([records.Segment(path, 0, 0, 200 if known else -1)], count, training=False))
-  )[1][2]
-  assert least <= first <= most
-  assert first * size <= (1 << 20 if known else 32 * size)
+  [(_, (_, number))] = records.stream(segments([path]), count, training=training).take(1)
+  assert number == {20: 256, 200_000: 5}[size]
 
 
 def test_gzip(tmp_path):
@@ -172,6 +165,23 @@ def test_gzip(tmp_path):
   assert [value for _, (_, value, _) in read(segments([path]), compression="GZIP")] == list(
     range(50)
   )
+  assert records.count(path, "GZIP") == 50
+
+
+@pytest.mark.parametrize("harm", ["cut off", "damaged"])
+def test_a_damaged_gzip_file_is_named(tmp_path, harm):
+  """TensorFlow takes the first part of a cut off file for the whole."""
+  path = tmp_path / "a.gz"
+  with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
+    for number in range(5000):
+      writer.write(f"{number:050}".encode())
+  content = bytearray(path.read_bytes())
+  content[len(content) // 2] ^= 8
+  path.write_bytes(content if harm == "damaged" else content[: len(content) // 2])
+  with pytest.raises(tf.errors.InvalidArgumentError, match=r"a\.gz: the record at byte \? is dam"):
+    read(segments([str(path)]), compression="GZIP")
+  with pytest.raises(errors.InputError, match=r"a\.gz: the record at byte \? is damaged"):
+    records.count(str(path), "GZIP")
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -216,20 +226,59 @@ def test_names_of_records(paths):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_goes_on_at_its_place(paths, known):
-  """In the first epoch, at the beginning of the third, and in it."""
-  files = segments(paths, SIZES if known else None)
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_goes_on_at_its_place(tmp_path, monkeypatch, known, compression):
+  """At the beginning, the end and the middle of files, chunks, windows and epochs."""
+  monkeypatch.setattr(records, "_CHUNK", 4)
+  monkeypatch.setattr(records, "_OPEN_FILES", 3)
+  sizes, total = (9, 0, 21, 4, 1, 8, 13, 5), 61
+  numbers, files = iter(range(total)), []
+  for index, size in enumerate(sizes):
+    files.append(str(tmp_path / str(index)))
+    with tf.io.TFRecordWriter(files[-1], compression) as writer:
+      for number in [next(numbers) for _ in range(size)]:
+        writer.write(str(number).encode())
+  parts = segments(files, sizes if known else None)
+  if known:  # the middle of the third file to the end of the last
+    parts, total = records.part(parts, 1, 2), 31
 
   def examples(start, count):
     tf.random.set_seed(0)
-    elements = read(files, count, training=True, shuffle_buffer=20, start=start)
-    return [(int(position), int(value)) for position, (_, value, _) in elements]
+    settings = dict(shuffle_buffer=10, start=start, compression=compression)
+    dataset = records.stream(parts, parse, training=True, **settings).take(count)
+    return [(int(position), int(value)) for position, (_, value, _) in dataset]
 
-  third = 2 * sum(SIZES)
-  whole = examples(0, third + 30 + 40)
+  whole = examples(0, 4 * total)
   assert [position for position, _ in whole] == list(range(len(whole)))
-  for start in (7, third, third + 30):
-    assert examples(start, 40) == whole[start : start + 40]
+  for start in (1, 10, 19, 24, total - 1, total, 2 * total + 25):
+    assert examples(start, 20) == whole[start : start + 20], start
+
+
+def test_batches_of_any_size_have_one_order(paths):
+  """So a step takes the same examples on any number of cores."""
+
+  def values(batch_size):
+    tf.random.set_seed(0)
+    settings = dict(training=True, shuffle_buffer=30)
+    batches = records.batches(segments(paths), parse, batch_size, **settings)
+    assert batches.element_spec[0].shape == [batch_size]
+    return np.concatenate([values for _, values, _ in batches.take(360 // batch_size)]).tolist()
+
+  assert values(4) == values(18) == values(360)
+
+
+def test_a_resumed_training_reads_no_data_before_its_place(tmp_path):
+  path = str(tmp_path / "a.tfrecord")
+  tiny_data.tfrecord(path, [bytes(10)] * 1000)
+  tiny_data.flip_bit(path, 100 * 26 + 12)
+  dataset = records.stream(
+    segments([path]),
+    lambda name, serialized: (serialized,),
+    training=True,
+    shuffle_buffer=300,
+    start=300,
+  )
+  assert len(list(dataset.take(300))) == 300
 
 
 def test_goes_on_without_reading_the_epochs_before(paths):
@@ -256,13 +305,3 @@ def test_training_on_no_record_is_an_error_before_it_is_read(tmp_path, compressi
   assert read(segments(names), compression=compression) == []
   with pytest.raises(errors.InputError, match="no record to read in 0 TFRecord files"):
     read([])
-
-
-def test_one_record_is_enough_for_one_host_alone(tmp_path):
-  names = [str(tmp_path / f"{name}.tfrecord") for name in "ab"]
-  tiny_data.tfrecord(names[0], [])
-  tiny_data.tfrecord(names[1], [b"7"])
-  settings = dict(training=True, element_shard=(0, 2))
-  assert [value for _, (_, value, _) in read(segments(names), 2, **settings)] == [7, 7]
-  with pytest.raises(errors.InputError, match="of 2 hosts.*this is number 1"):
-    read(segments(names), 1, training=True, element_shard=(1, 2))

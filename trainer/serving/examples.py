@@ -11,6 +11,7 @@ numbers has columns x_0, x_1 and so on, or a JSON list in the column x. If the e
 columns and texts (from_raw), the line has these.
 """
 
+import collections
 import csv
 import dataclasses
 import os
@@ -19,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
 from trainer import errors
 from trainer.io import json_form, storage
@@ -100,16 +102,23 @@ def _listed(pattern):
   if pattern == "-":
     raise errors.SettingError("--input=- is standard input, and excludes any other --input.")
   if storage.isdir(pattern):
-    found = sorted(
+    files = sorted(
       os.path.join(folder, name)
       for folder, _, names in storage.walk(pattern)
       for name in names
-      if not name.startswith(".") and name.lower().endswith(IMAGES)
+      if not name.startswith(".")
     )
+    found = [path for path in files if path.lower().endswith(IMAGES)]
+    endings = (os.path.splitext(path)[1].lower() for path in files if not path.lower().endswith(IMAGES))
+    left_out = collections.Counter(ending or "without an ending" for ending in endings)
+    ignored = ", ".join(f"{count} {ending}" for ending, count in left_out.most_common())
     if not found:
       raise errors.InputError(
-        f"The folder {pattern} (--input) has no images: no {', '.join(IMAGES)} files."
+        f"The folder {pattern} (--input) has no images: expected {', '.join(IMAGES)} files; found "
+        f"{ignored or 'no file'}."
       )
+    if ignored:
+      logging.warning("Ignored files in %s: %s; expected %s.", pattern, ignored, ", ".join(IMAGES))
     return found
   # A name with brackets in it is a file first, and a pattern only if there is no such file.
   found = [pattern] if storage.exists(pattern) else sorted(storage.glob(pattern))
