@@ -50,7 +50,7 @@ def input_fn(
     features, labels, params["batch_size"], training=training, start=start
   )
   encoder, table, _ = sklearn_tables.load("breast_cancer", split, np.int32)
-  return encoder.mark(dataset, table)
+  return encoder.mark(dataset, table, training=training)
 
 
 @functools.cache  # each evaluation calls input_fn again

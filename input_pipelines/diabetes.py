@@ -21,7 +21,7 @@ import tensorflow as tf
 
 import trainer
 
-from . import in_memory, sklearn_tables, tabular
+from . import in_memory, sklearn_tables, table_columns, table_encoder
 
 
 @gin.configurable
@@ -47,18 +47,18 @@ def input_fn(
   dataset = in_memory.batches(
     encoder.features(table), labels, params["batch_size"], training=training, start=start
   )
-  return encoder.mark(dataset, table)
+  return encoder.mark(dataset, table, training=training)
 
 
 @gin.configurable
 @trainer.check_settings
-def target_statistics() -> tabular.Statistics:
+def target_statistics() -> table_encoder.Statistics:
   """Returns ((mean,), (standard deviation,)) of the target in the training set."""
   _, _, labels = load("train")
   return (float(labels.mean()),), (float(labels.std()),)
 
 
-def load(split: str) -> tuple[tabular.Encoder, tabular.Table, np.ndarray]:
+def load(split: str) -> tuple[table_encoder.Encoder, table_columns.Table, np.ndarray]:
   """Returns the encoder of the training set, and the columns and labels of a split.
 
   Raises:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from . import in_memory, tabular
+from . import in_memory, table_columns, table_encoder
 
 SPLITS = ("train", "test")
 _EVERY = 5  # the first row of each so many is for the test
@@ -14,7 +14,7 @@ _EVERY = 5  # the first row of each so many is for the test
 @functools.cache  # each evaluation calls the input_fn again
 def load(
   name: str, split: str, dtype: type, **options: Any
-) -> tuple[tabular.Encoder, tabular.Table, np.ndarray]:
+) -> tuple[table_encoder.Encoder, table_columns.Table, np.ndarray]:
   """Loads a split of a table.
 
   Args:
@@ -36,7 +36,7 @@ def load(
   found = getattr(datasets, f"load_{name}")(**options)
   is_test = np.arange(len(found.target)) % _EVERY == 0
   names = [str(column) for column in found.feature_names]
-  encoder = tabular.Encoder.fit(dict(zip(names, found.data[~is_test].T, strict=True)), names)
+  encoder = table_encoder.Encoder.fit(dict(zip(names, found.data[~is_test].T, strict=True)), names)
   rows = is_test if split == "test" else ~is_test
   table = dict(zip(names, found.data[rows].T, strict=True))
   return encoder, table, found.target[rows].astype(dtype)

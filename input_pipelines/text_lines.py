@@ -15,7 +15,6 @@ an unknown word has the id after the last one, and 0 is padding. Each text is cu
 """
 
 import csv
-import functools
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -27,7 +26,7 @@ import tensorflow as tf
 import trainer
 from trainer import errors
 
-from . import hosts, in_memory
+from . import file_cache, hosts, in_memory
 
 PAD_ID = 0
 _SPLIT = r"[[:punct:]]|[^[:punct:][:space:]]+"
@@ -82,11 +81,14 @@ def input_fn(
   )
   trainer.mark_labels(dataset, labels)
   return trainer.mark_raw(
-    dataset, {text_key: texts}, lambda columns: {"tokens": tokenizer(columns[text_key])}
+    dataset,
+    {text_key: texts},
+    lambda columns: {"tokens": tokenizer(columns[text_key])},
+    rows=None if training else {text_key: texts},
   )
 
 
-@functools.cache
+@file_cache.until_changed(maxsize=8)
 def load_vocabulary(path: str) -> tuple[str, ...]:
   """Reads the words of a vocabulary file, in order.
 
@@ -150,7 +152,7 @@ class Tokenizer:
       return ids.to_tensor(PAD_ID, shape=[None, self._length])
 
 
-@functools.lru_cache(maxsize=8)  # each evaluation calls input_fn again
+@file_cache.until_changed(maxsize=8)  # each evaluation calls input_fn again
 def load(
   path: str, text_key: str, label_key: str, classes: tuple[str, ...] | None
 ) -> tuple[list[str], np.ndarray]:

@@ -77,7 +77,7 @@ def test_labels_by_their_names_and_a_table_of_categories_alone(tmp_path):
   [
     ({}, {"weight": "number", "won": "label"}, "has no column 'weight'; it has won, age, job, si"),
     ({}, {"job": "number", "won": "label"}, "row 1: the column 'job' has 'cook'; expected a num"),
-    ({"won": [0, 1, None, 0]}, SCHEMA, "row 3: the label 'won' is nan; expected an integer"),
+    ({"won": [0, 1, None, 0]}, SCHEMA, "row 3: the label 'won' is None; expected an integer"),
     ({"won": [0.5, 1, 1, 0]}, SCHEMA, "row 1: the label 'won' is 0.5; expected an integer"),
     ({"won": [2**31 - 1, 2**32 + 1, 1, 0]}, SCHEMA, "row 2: .* is 4294967297; .* 2,147,483,647 at"),
   ],
@@ -94,7 +94,7 @@ def test_what_does_not_fit_is_named_with_its_place(changed, schema, message, tmp
     ({"age": "float", "won": "label"}, r"schema\['age'\] is 'float': expected one of number"),
     ({}, "these columns: none. Expected one label"),
     ({"age": "number"}, "these columns: 1 of kind number. Expected one label"),
-    ({"won": "label"}, "1 of kind label. Expected .* a number or category"),
+    ({"won": "label"}, "1 of kind label. Expected .* a number, category or date"),
     ({"won": "label", "w": "weight"}, "1 of kind label, 1 of kind weight. Expected"),
     ({"won": "label", "age": "number", "w": "weight", "v": "weight"}, "2 of kind w.* at most one"),
     ({"won": "label", "lost": "label", "age": "number"}, "2 of kind label. Expected one label"),
@@ -151,7 +151,7 @@ def test_tags_are_zeros_and_ones(ending, tmp_path):
     ({"days": [3, None, 6]}, PREDICTS, "row 2: the target 'days' is nan; expected a finite"),
     ({"days": ["3", "x", "6"]}, PREDICTS, "row 2: the column 'days' has 'x'; expected a number"),
     ({"days": [1, 0, 2]}, {"size": "number", "days": "tag"}, "row 3: the tag 'days' is 2; exp"),
-    ({"days": [1, None, 0]}, {"size": "number", "days": "tag"}, "row 2: the tag 'days' is nan"),
+    ({"days": [1, None, 0]}, {"size": "number", "days": "tag"}, "row 2: the tag 'days' is None"),
   ],
 )
 def test_targets_and_tags_that_are_none(changed, schema, message, tmp_path):

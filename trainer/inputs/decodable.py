@@ -16,6 +16,7 @@ features may have changed, and the functions would not fit them.
 """
 
 import dataclasses
+import math
 import weakref
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -37,11 +38,30 @@ class Raw:
     examples: name → values of some examples, [n, ...]: float64, int64 or bytes (dtype object).
     to_features: function of name → tensor, for a batch, that returns the features.
     optional: names whose value may be missing: then it is NaN, or the empty string.
+    rows: name → values of all examples, in the order of the dataset; {} if not known.
+    gaps: name → shares of the examples without a value that the training knows.
   """
 
   examples: Mapping[str, np.ndarray]
   to_features: Callable[[dict[str, tf.Tensor]], Any]
   optional: frozenset[str]
+  rows: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  gaps: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+
+  def describe_gaps(self) -> tuple[str, bool]:
+    """Returns the gaps as a text, or ""; and whether they exceed the training set's."""
+    count = len(next(iter(self.rows.values()), ()))
+    texts, exceed = [], False
+    for name, shares in self.gaps.items():
+      unknown, missing = shares.get("unknown", 0), shares["missing"]
+      known = shares["missing in training"]
+      parts = [f"{unknown:.1%} unknown"] if unknown else []
+      parts += [f"{missing:.1%} missing ({known:.1%} in training)"] if missing else []
+      texts += [f"{name} {', '.join(parts)}"] if parts else []
+      # Three standard errors: two parts of one table differ by chance.
+      chance = 3 * math.sqrt(known * (1 - known) / count) if count else 0
+      exceed |= unknown > 0 or missing > known + chance
+    return "; ".join(texts), exceed
 
 
 # dataset → {feature: decoder}, or Raw
@@ -73,6 +93,8 @@ def mark_raw(
   examples: Mapping[str, Any],
   to_features: Callable[[dict[str, tf.Tensor]], Any],
   optional: Collection[str] = (),
+  rows: Mapping[str, Any] | None = None,
+  gaps: Mapping[str, Mapping[str, float]] | None = None,
 ) -> tf.data.Dataset:
   """Declares how a dataset's features come from the user's values, such as columns of a table.
 
@@ -85,6 +107,12 @@ def mark_raw(
       the structure, shapes and dtypes that they have in the dataset. The function uses TensorFlow
       operations only, and no random numbers.
     optional: names whose value may be missing. A missing number is NaN, a missing text is "".
+    rows: name → values of all examples [n], in the order of the dataset, of numpy or pyarrow. An
+      evaluation report shows them for the worst examples, and its slices may name them.
+    gaps: name → {"missing": share of the examples without a value, "missing in training": the same
+      share of the training set, "unknown": share of the examples with a value that the training set
+      does not have}. The last may be absent. An evaluation, its report and the model card have
+      them; the evaluation warns where they exceed the training set's.
 
   Returns:
     The same dataset.
@@ -98,7 +126,7 @@ def mark_raw(
       f"{', '.join(examples) or 'none'}; got {to_features!r} and {optional!r}."
     )
   arrays = {name: _array(name, values, name in optional) for name, values in examples.items()}
-  _marks[dataset] = Raw(arrays, to_features, frozenset(optional))
+  _marks[dataset] = Raw(arrays, to_features, frozenset(optional), rows or {}, gaps or {})
   return dataset
 
 

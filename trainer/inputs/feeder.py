@@ -18,7 +18,7 @@ from absl import logging
 
 from trainer import run_config, spec
 from trainer.devices import device as device_lib
-from trainer.inputs import call, data_service, elements, groups, tpu_tiles, weights
+from trainer.inputs import call, data_service, decodable, elements, groups, tpu_tiles, weights
 from trainer.settings.kinds import Kind
 
 
@@ -87,6 +87,7 @@ class Feeder:
     self._params = params
     self._stage = stage
     self._feature_dataset: tuple[str | None, Any] = None, None
+    self._told_gaps: set[str] = set()
 
   @property
   def feature_dataset(self) -> tuple[str | None, tf.data.Dataset | None]:
@@ -152,10 +153,20 @@ class Feeder:
     if kind != Kind.TRAIN:
       if layout.shares_groups:
         cores = layout.replicas
-      return groups.group(dataset, per_core, cores, self._config.tpu_config.broadcasts)
+      self._tell_gaps(f"{kind} input_fn {spec.name_of(input_fn)}", decodable.raw_of(dataset))
+      grouped = groups.group(dataset, per_core, cores, self._config.tpu_config.broadcasts)
+      return decodable.keep_mark(dataset, grouped)
     if batch_size != per_core:
       dataset = groups.cut(dataset, cores)
     if layout.resembles_tpu and layout.host == 0:
       for sentence in tpu_tiles.warnings(dataset.element_spec, per_core):
         logging.warning("%s", sentence)
     return groups.read_ahead(dataset)
+
+  def _tell_gaps(self, name, raw):
+    """Logs, once, how many values of an evaluation are missing, or unknown to the training."""
+    text, exceed = raw.describe_gaps() if raw else ("", False)
+    if text and text not in self._told_gaps and self._layout.host == 0:
+      self._told_gaps.add(text)
+      level = logging.WARNING if exceed else logging.INFO
+      logging.log(level, "Unknown and missing values of the %s: %s.", name, text)
