@@ -68,6 +68,9 @@ class Estimator(Protocol):
   ) -> Iterator[Any]:
     """Predicts for every example, in order."""
 
+  def trace(self, kind: Kind, input_fn: Any) -> Any:
+    """Makes the step of a kind; returns its LoopInput."""
+
   def batch_sizes(self) -> Mapping[Kind, batch_sizes_lib.BatchSize]:
     """Returns the batch sizes by kind, of the kinds with a size."""
 

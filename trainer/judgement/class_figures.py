@@ -11,6 +11,8 @@ Definitions:
 - ece: the expected calibration error, as in Guo et al., "On Calibration of Modern Neural Networks"
   (ICML 2017), equation 3. The probability of the predicted class selects one of several bins of
   equal width. The error is the mean of |accuracy - mean probability| of the examples' bins.
+- roc_auc, average_precision: as in scikit-learn, of two classes alone. Class 1 is the positive one.
+- threshold: of two classes alone, the probability of class 1 from which on its F1 is largest.
 """
 
 import dataclasses
@@ -87,9 +89,15 @@ class ClassFigures:
       "examples": int(np.isfinite(self.observed["confidence"]).sum()),
     }
     largest = self._largest()
+    threshold = self._threshold() if rows.has_scores else None
+    advice = (
+      " The F1 of {class} is largest, {f1:.3g}, from a probability of {probability:.3g} on: "
+      "precision {precision:.3g}, recall {recall:.3g}."
+    )
     return {
       "metrics": estimates,
-      "sentence": _sentence(largest),
+      "sentence": _sentence(largest) + (advice.format(**threshold) if threshold else ""),
+      "threshold": threshold,
       "classes": [
         {
           "class": int(number),
@@ -106,6 +114,22 @@ class ClassFigures:
       "calibration": calibration,
       "notes": self._notes(shown),
     }
+
+  def _threshold(self):
+    """Returns the threshold of class 1 and its figures; None without examples of both classes."""
+    from sklearn import metrics  # This takes half a second to import.
+
+    score = self.observed["score"]
+    known = np.isfinite(score)
+    label = self.observed["label"][known]
+    if len(np.unique(label)) < 2:
+      return None
+    precision, recall, thresholds = metrics.precision_recall_curve(label, score[known])
+    f1 = np.nan_to_num(bootstrap.share(2 * precision * recall, precision + recall))[:-1]
+    best = int(f1.argmax())
+    figures = thresholds[best], precision[best], recall[best], f1[best]
+    names = ("probability", "precision", "recall", "f1")
+    return {"class": self.name(1)} | dict(zip(names, map(float, figures), strict=True))
 
   @functools.cached_property
   def _examples(self):
@@ -219,6 +243,7 @@ class Rows:
 
   Attributes:
     matrix: scipy.sparse [examples, columns].
+    has_scores: whether there are two classes, and probabilities of class 1.
   """
 
   def __init__(self, observed: Mapping[str, np.ndarray], classes: int, bins: int) -> None:
@@ -234,8 +259,13 @@ class Rows:
     # (0, 1/bins] is the first bin, and 0 belongs to it too.
     bin_of = np.clip(np.ceil(confidence[is_sure] * bins) - 1, 0, bins - 1).astype(np.int64)
     # The columns: of each class its right, its labelled and its predicted examples; of each bin its
-    # examples, confidences and right examples; then four sums over the whole set.
-    first = np.cumsum([0, classes, classes, classes, bins, bins, bins])
+    # examples, confidences and right examples; of each score, the largest first, its examples of
+    # class 1 and of class 0; then four sums over the whole set.
+    score = observed.get("score", np.full(len(label), np.nan))  # Not in reports before 0.2.
+    has_score = np.isfinite(score) & (classes == 2)
+    self.has_scores = bool(has_score.any())
+    unique, rank = np.unique(-score[has_score], return_inverse=True)
+    first = np.cumsum([0, *[classes] * 3, *[bins] * 3, *[len(unique)] * 2])
     totals = first[-1]
     self._first = first
     entries = [
@@ -245,6 +275,7 @@ class Rows:
       (everyone[is_sure], first[3] + bin_of, np.ones(is_sure.sum())),
       (everyone[is_sure], first[4] + bin_of, confidence[is_sure]),
       (everyone[is_sure], first[5] + bin_of, right[is_sure]),
+      (everyone[has_score], first[7 - label[has_score]] + rank, np.ones(len(rank))),
       (everyone, np.full(len(label), totals), right),
       (everyone, np.full(len(label), totals + 1), np.ones(len(label))),
       (everyone[has_label], np.full(has_label.sum(), totals + 2), np.ones(has_label.sum())),
@@ -280,6 +311,8 @@ class Rows:
     }
     if self._has_shares:
       found |= {"log_loss": share(sums[:, totals + 3], sums[:, totals + 2]), "ece": self._ece(sums)}
+    if self.has_scores:
+      found |= self._areas(sums)
     if shown is not None:
       found |= {
         "precision": share(right[:, shown], predicted[:, shown]),
@@ -287,6 +320,21 @@ class Rows:
         "f1": f1[:, shown],
       }
     return found
+
+  def _areas(self, sums):
+    share, (first, middle, last) = bootstrap.share, self._first[6:]
+    by_score = sums.T  # As it lies in memory.
+    positives, negatives = by_score[first:middle], by_score[middle:last]
+    # Up to each score, with it: the true positives and all examples.
+    right, everyone = positives.cumsum(axis=0), (positives + negatives).cumsum(axis=0)
+    precisions = right / np.maximum(everyone, 1)
+    right -= positives / 2  # A pair with equal scores counts half.
+    of_pairs = np.einsum("sr,sr->r", right, negatives)
+    count = positives.sum(axis=0)
+    return {
+      "roc_auc": share(of_pairs, count * negatives.sum(axis=0)),
+      "average_precision": share(np.einsum("sr,sr->r", precisions, positives), count),
+    }
 
   def _ece(self, sums):
     counts, confidence, right = self._in_bins(sums)

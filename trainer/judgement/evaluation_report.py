@@ -22,6 +22,7 @@ from absl import logging
 from trainer import errors
 from trainer.config import gin_names
 from trainer.hooks.estimator_protocol import Estimator
+from trainer.inputs import decodable
 from trainer.judgement import class_figures, number_figures, observations, slices
 from trainer.outputs import contact_sheet, options, predictions, samples
 from trainer.plot import evaluation_charts
@@ -41,13 +42,14 @@ class EvaluationReport:
 
   Attributes:
     every_evaluation: whether each evaluation of a training has a report, or the last one alone.
-    slices: names of features. The report has figures of each value of a feature, or of ranges.
+    slices: names of features, or of columns of a table. The report has figures of each value of a
+      feature, or of ranges.
     worst: the number of worst predictions in the report.
     resamples: the number of resamples of the bootstrap, for the intervals.
     confidence: the confidence of the intervals.
     bins: the number of bins of the calibration.
     label: the name of the label, if labels are a dict of several.
-    prediction: the name of the predicted number, if a regression predicts several.
+    prediction: the name of the predicted class or number, if the model predicts several.
     class_names: the names of the classes in the order of their numbers; None for run.class_names.
 
   Raises:
@@ -77,7 +79,8 @@ class EvaluationReport:
     # A group is [cores, batch, ...] and the tensors of a core are [batch, ...].
     element = tf.nest.map_structure(lambda spec: _zeros(spec, 2), predicted.dataset.element_spec[0])
     example = tf.nest.map_structure(lambda tensor: _zeros(tensor, 1), specification)
-    collections.deque(self._observations().watch([(example, element)]), maxlen=0)
+    raw = decodable.raw_of(predicted.dataset)
+    collections.deque(self._observations(raw).watch([(example, element)]), maxlen=0)
 
   def write(
     self,
@@ -107,13 +110,15 @@ class EvaluationReport:
       InputError: there is no example, or a label is negative.
       OutputError: it cannot write a file.
     """
-    pairs = estimator.predict(input_fn, checkpoint_path=checkpoint_path, with_examples=True)
+    predicted = estimator.trace(Kind.PREDICT, input_fn)
+    raw = decodable.raw_of(predicted.dataset)
+    pairs = estimator.predict(predicted, checkpoint_path=checkpoint_path, with_examples=True)
     if steps is not None:
       pairs = itertools.islice(pairs, steps * estimator.batch_sizes()[Kind.EVAL].global_size)
     if not estimator.device.is_chief:
       collections.deque(pairs, maxlen=0)  # Hosts of XLA devices compute each batch together.
       return None
-    found, worst = self._observations(), samples.worst(self.worst, _badness)
+    found, worst = self._observations(raw), samples.worst(self.worst, _badness)
     # Read all pairs and keep none: the set's images may not fit into memory.
     collections.deque(worst.watch(found.watch(pairs)), maxlen=0)
     arrays = found.arrays()
@@ -131,16 +136,22 @@ class EvaluationReport:
       "slices": slices.describe(
         found.kind, arrays, found.slices, self.resamples, self.confidence, seed=1
       ),
-      "worst": [self._row(number, observed) for number, (observed, _) in worst.taken()],
+      "gaps": raw.gaps if raw else {},
+      "worst": [
+        found.row(number) | self._row(number, observed) for number, (observed, _) in worst.taken()
+      ],
     }
+    if gaps := raw and raw.describe_gaps()[0]:
+      report["notes"].append(f"Values that are missing, or unknown to the training: {gaps}.")
     path = evaluation_reports.write(estimator.model_dir, report, arrays)
     self._draw_worst(path.removesuffix(".json"), worst.taken(), found.kind)
     self._show(report, estimator.evaluation_dir(name))
     logging.info("%s", _shown(report, path))
     return report
 
-  def _observations(self):
-    return observations.Observations(self.label, self.prediction, self.slices)
+  def _observations(self, raw):
+    rows = raw.rows if raw else {}
+    return observations.Observations(self.label, self.prediction, self.slices, rows)
 
   def _figures(self, found, arrays):
     how = dict(resamples=self.resamples, confidence=self.confidence, seed=1)

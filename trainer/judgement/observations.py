@@ -22,6 +22,9 @@ from trainer.reporting.evaluation_reports import CLASSES, NUMBERS
 
 _ASK = "(EvaluationReport.{}, see docs/judge_a_model.md)"
 
+_CLASS = ("class", "class_ids")  # Canned estimators name it class_ids.
+_OF_CLASSES = (*_CLASS, "probabilities", "logits")
+
 
 @dataclasses.dataclass(frozen=True)
 class Observed:
@@ -48,7 +51,8 @@ class Observations:
   Args:
     label: the key of the label, if labels are a dict; None for the only label.
     prediction: the key of the predicted number, if there are several; None for the only number.
-    slices: the keys of the features to keep.
+    slices: the keys of the features or columns to keep.
+    rows: column → values of all examples in their order, see `trainer.mark_raw`.
 
   Attributes:
     kind: CLASSES or NUMBERS, known after the first example.
@@ -56,13 +60,20 @@ class Observations:
     slices: key → the feature's value for each example.
   """
 
-  def __init__(self, label: str | None, prediction: str | None, slices: Sequence[str]) -> None:
+  def __init__(
+    self,
+    label: str | None,
+    prediction: str | None,
+    slices: Sequence[str],
+    rows: Mapping[str, Any] | None = None,
+  ) -> None:
     self.kind = ""
     self.classes = 0
     self.slices: dict[str, list[Any]] = {name: [] for name in slices}
     self._label = label
     self._prediction = prediction
-    self._observed: list[tuple[float, float, float, float]] = []
+    self._rows = rows or {}
+    self._observed: list[tuple[float, ...]] = []
     self._features = hashlib.sha256()
 
   def watch(self, pairs: Iterable[tuple[Any, tuple]]) -> Iterator[tuple[Observed, tuple]]:
@@ -75,20 +86,25 @@ class Observations:
       label = self._label_of(example)
       # The first example decides: all examples have the same dtypes.
       self.kind = self.kind or self._kind_of(prediction, label)
-      observe = _observe_class if self.kind == CLASSES else self._observe_number
+      observe = self._observe_class if self.kind == CLASSES else self._observe_number
       observed = observe(prediction, label)
-      if observed.probabilities is not None:
-        self.classes = len(observed.probabilities)
-      self._observed.append(
-        (observed.label, observed.predicted, observed.confidence, observed.of_label)
-      )
+      shares = observed.probabilities
+      self.classes = self.classes if shares is None else len(shares)
+      score = shares[1] if shares is not None and len(shares) == 2 else np.nan
       self._keep_features(example[0])
+      self._observed.append(
+        (observed.label, observed.predicted, observed.confidence, observed.of_label, score)
+      )
       yield observed, example
 
   def arrays(self) -> dict[str, np.ndarray]:
-    """Returns "label", "predicted", "confidence" and "of_label", an entry for each example."""
-    columns = np.array(self._observed, np.float64).reshape(-1, 4).T
-    arrays = dict(zip(("label", "predicted", "confidence", "of_label"), columns, strict=True))
+    """Returns the arrays of a report, an entry for each example.
+
+    "label", "predicted", "confidence", "of_label", and "score": the probability of class 1 of two.
+    """
+    names = ("label", "predicted", "confidence", "of_label", "score")
+    columns = np.array(self._observed, np.float64).reshape(-1, len(names)).T
+    arrays = dict(zip(names, columns, strict=True))
     if self.kind == CLASSES:
       arrays |= {name: arrays[name].astype(np.int64) for name in ("label", "predicted")}
     return arrays
@@ -101,19 +117,36 @@ class Observations:
     for leaf in tf.nest.flatten(features):
       array = np.asarray(leaf)
       self._features.update(array.tobytes() if array.dtype != object else repr(leaf).encode())
+    named = features if isinstance(features, Mapping) else {}
     for name, kept in self.slices.items():
-      if not isinstance(features, Mapping) or name not in features:
-        known = ", ".join(sorted(features)) if isinstance(features, Mapping) else "no names"
+      if name not in named and name not in self._rows:
+        known = ", ".join([*sorted(named), *self._rows]) or "no names"
         raise errors.SettingError(
           f"EvaluationReport.slices has {name!r}, and the features have {known}."
         )
-      value = np.asarray(features[name])
+      known = named[name] if name in named else self._of_row(name, len(self._observed))
+      value = np.asarray(known)
       if value.size != 1:
         raise errors.SettingError(
           f"EvaluationReport.slices has {name!r}, and its shape for an example is "
           f"{list(value.shape)}: expected one value."
         )
       kept.append(value.reshape(()).item())
+
+  def row(self, number: int) -> dict[str, Any]:
+    """Returns the columns of an example: numbers, texts, and None for a missing value.
+
+    Raises:
+      SettingError: there are more examples than rows.
+    """
+    return {name: self._of_row(name, number) for name in self._rows}
+
+  def _of_row(self, name, number):
+    if number >= len(self._rows[name]):
+      raise errors.SettingError(
+        f"The eval input_fn gives more examples than the {number:,} rows of its trainer.mark_raw."
+      )
+    return _plain(self._rows[name][number])
 
   def _label_of(self, example):
     labels = example[1] if len(example) > 1 else None  # Perhaps with weights behind them.
@@ -135,13 +168,24 @@ class Observations:
     return array.reshape(())
 
   def _kind_of(self, prediction, label):
-    of_classes = isinstance(prediction, Mapping) and (
-      _class_of(prediction) is not None or _probabilities_of(prediction) is not None
-    )
-    if of_classes and self._prediction is None and label.dtype.kind in "iub":
+    classes = self._of_classes(prediction)
+    of_classes = _class_of(classes) is not None or _probabilities_of(classes) is not None
+    # Float labels of a class are classes too, unless the model predicts a number beside it.
+    others = classes.items() if self._prediction is None else ()
+    has_number = any(_is_a_number(value) for name, value in others if name not in _OF_CLASSES)
+    if of_classes and (label.dtype.kind in "iub" or not has_number):
       return CLASSES
     self._number_of(prediction)
     return NUMBERS
+
+  def _of_classes(self, prediction):
+    """Returns the part of a prediction with the class; {} if it names another number."""
+    if not isinstance(prediction, Mapping):
+      return {}
+    if self._prediction is None or self._prediction in _OF_CLASSES:
+      return prediction
+    value = np.asarray(prediction.get(self._prediction, ""))
+    return {"class": value} if value.dtype.kind in "iub" else {}
 
   def _number_of(self, prediction):
     named = prediction if isinstance(prediction, Mapping) else {"": prediction}
@@ -157,6 +201,9 @@ class Observations:
       )
     return numbers[0]
 
+  def _observe_class(self, prediction, label):
+    return _observe_class(self._of_classes(prediction), label)
+
   def _observe_number(self, prediction, label):
     value = float(np.asarray(self._number_of(prediction)).astype(np.float64).reshape(()))
     return Observed(float(label), value if np.isfinite(value) else np.nan)
@@ -169,8 +216,8 @@ def _is_a_number(value):
 
 
 def _class_of(prediction):
-  """Returns the predicted class, or None. Canned estimators name it class_ids."""
-  for name in ("class", "class_ids"):
+  """Returns the predicted class, or None."""
+  for name in _CLASS:
     value = np.asarray(prediction.get(name, ""))
     if value.size == 1 and value.dtype.kind in "iub":
       return int(value.reshape(()))
@@ -188,12 +235,13 @@ def _probabilities_of(prediction):
 
 
 def _observe_class(prediction, label):
-  label, shares = int(label), _probabilities_of(prediction)
-  if label < 0:
+  if label < 0 or label != np.floor(label):
     raise errors.InputError(
       f"run.evaluation_report: the label {label} is no class: classes have the numbers from 0 on. "
-      "Leave such examples out of the eval input_fn, or take the report out."
+      "Leave such examples out of the eval input_fn, name a predicted number "
+      f"{_ASK.format('prediction')}, or take the report out."
     )
+  label, shares = int(label), _probabilities_of(prediction)
   if shares is not None and not np.isfinite(shares).all():
     # tf.argmax returns class 0 for probabilities of NaN. Class 0 is then no prediction.
     return Observed(label, NO_CLASS, probabilities=shares)
@@ -205,3 +253,12 @@ def _observe_class(prediction, label):
   of_label = float(shares[label]) if label < len(shares) else 0.0
   confidence = float(shares[predicted]) if 0 <= predicted < len(shares) else np.nan
   return Observed(label, predicted, confidence, of_label, shares)
+
+
+def _plain(value):
+  """Returns a value of a column as a plain Python number, text or None."""
+  value = value.as_py() if hasattr(value, "as_py") else value
+  value = value.item() if isinstance(value, np.generic) else value
+  value = value.decode(errors="replace") if isinstance(value, bytes) else value
+  is_plain = value is None or isinstance(value, bool | int | float | str)
+  return None if value != value else value if is_plain else str(value)

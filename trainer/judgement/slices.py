@@ -58,9 +58,10 @@ def _estimated(parts, values, counts, resamples, confidence, seed):
 
 def _parts(values):
   """Returns (text, bool [examples]) of each part of a feature's values."""
-  if isinstance(values[0], bytes):
-    values = [value.decode(errors="replace") for value in values]
-  array = np.array(values)
+  if all(isinstance(value, bool | int | float | None) for value in values):
+    array = np.array([np.nan if value is None else value for value in values])
+  else:
+    array = np.array(["missing" if value is None else _decoded(value) for value in values])
   unique, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
   if len(unique) > _MOST and array.dtype.kind in "fiu":
     return _ranges(array.astype(np.float64))
@@ -71,6 +72,10 @@ def _parts(values):
   if others.any():
     parts.append((f"{len(unique) - len(kept):,} other values", others))
   return parts
+
+
+def _decoded(value):
+  return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def _ranges(array):

@@ -116,7 +116,8 @@ def describe(
       "card", as far as known.
     class_names: the names of the classes, or None.
     decodes: names of the features that from_bytes decodes.
-    raw: columns and texts that from_raw takes → {"input": name in the signature, "optional": bool}.
+    raw: columns and texts that from_raw takes → {"input": name in the signature, "optional": bool,
+      "gaps": shares of missing and unknown values of the evaluation set, if known}.
   """
   import keras
 

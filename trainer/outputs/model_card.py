@@ -30,6 +30,7 @@ _OF_AUTHOR = {
 # them.
 _OF_ENVIRONMENT = ("started", "device", "precision", "seed", "commit", "changed")
 _VERSIONS = ("octet", "tensorflow", "keras", "python")
+_GAPS = ("unknown", "missing", "missing in training")
 _MOST_SHAPES = 20  # Inputs and outputs of a signature.
 
 
@@ -176,6 +177,16 @@ def _data(description):
     names = description["class_names"]
     shown = ", ".join(names[:_MOST_SHAPES]) + (", …" if len(names) > _MOST_SHAPES else "")
     yield f"- {len(names):,} classes: {shown}."
+  gaps = {name: column.get("gaps", {}) for name, column in description.get("raw", {}).items()}
+  if rows := [
+    [name, *(f"{of.get(key, 0):.2%}" for key in _GAPS)]
+    for name, of in gaps.items()
+    if any(of.values())
+  ]:
+    yield "- Columns of the evaluation set with missing values, or values unknown to the training:"
+    yield ""
+    yield from _table(["column", *_GAPS], rows)
+    yield ""
   bindings = description.get("data")
   yield "- The input functions and their settings:" if bindings else "- No gin file named the data."
   if bindings:

@@ -54,10 +54,13 @@ class Preprocessing:
   @property
   def columns(self) -> dict[str, dict]:
     """octet.json's description of columns and texts; {} if users have something else."""
-    optional = self.raw.optional if self.raw else ()
+    if self.raw is None:
+      return {}
+    optional, gaps = self.raw.optional, self.raw.gaps
     return {
       name: {"input": spec.name, "optional": name in optional}
-      for name, spec in (self.spec.items() if self.raw else ())
+      | ({"gaps": dict(gaps[name])} if name in gaps else {})
+      for name, spec in self.spec.items()
     }
 
   def parse(self, serialised: tf.Tensor) -> Tensors:

@@ -16,13 +16,14 @@ has:
     "examples", "features"           their number, and the SHA-256 of their features
     "confidence", "resamples"        of the intervals
     "metrics"                        name → {"value", "low", "high"}; null: not defined
-    "worst"                          rows of the worst examples
+    "worst"                          rows of the worst examples, with their columns of a table
+    "gaps"                           column → shares of missing and unknown values
     "slices"                         feature → rows of its parts
     "notes"                          sentences on figures that are left out or not defined
 
-A report on a classifier also has "sentence", "classes", "confusions" and "calibration", see
-`judgement.class_figures`. A report on a regression also has "residuals", see
-`judgement.number_figures`.
+A report on a classifier also has "sentence", "classes", "confusions", "calibration" and, for two
+classes, "threshold", see `judgement.class_figures`. A report on a regression also has "residuals",
+see `judgement.number_figures`.
 """
 
 import io
