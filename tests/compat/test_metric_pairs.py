@@ -121,6 +121,21 @@ def test_metrics_of_keras_are_counted(tmp_path, device):
   assert result["mean"] == pytest.approx(classes.mean())
 
 
+def test_metrics_of_keras_count_batches_as_in_2_15(tmp_path, caplog):
+  def make_ops(labels, classes):
+    error, mean = keras.metrics.MeanAbsoluteError(), tf.keras.metrics.Mean()
+    error.update_state(labels, classes)
+    mean.update_state(tf.reduce_mean(tf.cast(labels, tf.float32)))
+    return {"error": error, "mean": mean}
+
+  result, labels, classes = evaluated(tmp_path, make_ops, batch=17)
+  of_batches = [slice(start, start + 17) for start in range(0, len(labels), 17)]
+  assert len(labels) % 17
+  wrong = [np.mean(labels[each] != classes[each]) for each in of_batches]
+  assert result["error"] == pytest.approx(np.mean(wrong), rel=1e-6)
+  assert "sizes of batches" not in caplog.text
+
+
 def test_a_metric_fn_computes_with_values_after_the_last_batch(tmp_path):
   def model_fn(features, labels, mode, params):
     spec = programs.tpu_model_fn(features, labels, mode, params)

@@ -26,22 +26,13 @@ LARGEST_COUNT = 2**24
 
 # Functions that are means over the last axis, of a value for each place. The value of an example
 # of a vector is clear. A cosine or a cross-entropy of classes, for instance, needs an axis.
-_MEANS = frozenset(
-  getattr(keras.losses, name)
-  for name in (
-    "binary_crossentropy",
-    "binary_focal_crossentropy",
-    "hinge",
-    "huber",
-    "log_cosh",
-    "mean_absolute_error",
-    "mean_absolute_percentage_error",
-    "mean_squared_error",
-    "mean_squared_logarithmic_error",
-    "poisson",
-    "squared_hinge",
-  )
-)
+_MEANS = [
+  *(keras.losses.mean_absolute_error, keras.losses.mean_absolute_percentage_error),
+  *(keras.losses.mean_squared_error, keras.losses.mean_squared_logarithmic_error),
+  *(keras.losses.binary_crossentropy, keras.losses.binary_focal_crossentropy),
+  *(keras.losses.hinge, keras.losses.squared_hinge, keras.losses.huber),
+  *(keras.losses.log_cosh, keras.losses.poisson),
+]
 
 
 @patches.replaces(keras.metrics.Metric, "__init__", inside=EXAMPLES)

@@ -1,5 +1,6 @@
 """Runs a metric_fn on the host: updates its metrics batch by batch and reads them at the end."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,7 +21,7 @@ _SIZES, _ROUNDING = (1, 15, 48), 1e-4
 # How the names of float32 variables that are no counts begin.
 _SUMS = ("total", "value")
 # Operations that do not belong in a trial: somebody sees what they do.
-_SEEN = {"PyFunc", "EagerPyFunc", "PrintV2", "Print"}
+_SEEN = re.compile("(Eager)?PyFunc|Print|Write")
 
 
 class HostMetrics:
@@ -77,7 +78,7 @@ class HostMetrics:
       ModelFnError: metric_fn raised an exception.
       SpecError: metric_fn returned something other than a dict of metrics.
     """
-    if not (metric_fn is None or self._is_tried or getattr(metric_fn, "is_of_2_15", False)):
+    if metric_fn is not None and not self._is_tried:
       self._is_tried = True
       with tf.init_scope():
         _warn_of_batches(metric_fn, tensors, self._model)
@@ -125,7 +126,8 @@ def read(readers: Mapping[str, Callable[[], tf.Tensor]]) -> dict[str, tf.Tensor]
 
 
 def _call(metric_fn, tensors):
-  examples = lambda: tf.shape(tf.nest.flatten(tensors)[0], tf.int64)[0]
+  leaves = tf.nest.flatten(tensors)
+  examples = lambda: tf.shape(leaves[0], tf.int64)[0] if leaves else 1
   try:
     # An absolute scope: the names of the metrics' variables must not depend on the loop around.
     with tf.name_scope(""), patches.set_context(exact_metrics.EXAMPLES, examples):
@@ -165,7 +167,13 @@ def _warn_of_batches(metric_fn, tensors, model):
   Such a metric averages batches, for example by a mean of means, or the root of each batch's mean.
   This counts random examples in one batch, and then in three.
   """
-  specs = [tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype) for leaf in tf.nest.flatten(tensors)]
+  if getattr(metric_fn, "is_of_2_15", False):  # It keeps TensorFlow 2.15's numbers, of batches too.
+    return
+  leaves = tf.nest.flatten(tensors)
+  if not leaves or any(leaf.shape.rank is None for leaf in leaves):
+    return
+  # A list also where a program has turned TensorFlow's new shapes off.
+  specs = [tf.TensorSpec([None, *leaf.shape.as_list()[1:]], leaf.dtype) for leaf in leaves]
   trial = HostMetrics(model, is_trial=True)
 
   def count(*leaves):
@@ -174,10 +182,10 @@ def _warn_of_batches(metric_fn, tensors, model):
   name = f"metric_fn {spec.name_of(metric_fn)}"
   try:
     counted = tf.function(count, autograph=False).get_concrete_function(*specs)
-    if _SEEN & _operation_types(counted.graph):
+    if any(map(_SEEN.match, _operation_types(counted.graph))):
       return
     random = np.random.RandomState(0)
-    leaves = [_random_examples(leaf, random) for leaf in specs]
+    leaves = [_random_examples(leaf.shape[1:], leaf.dtype, random) for leaf in specs]
     whole = counted(*leaves)
     trial.reset()
     for batch in zip(*(tf.split(leaf, _SIZES) for leaf in leaves), strict=True):
@@ -188,7 +196,7 @@ def _warn_of_batches(metric_fn, tensors, model):
     return
   for metric in whole:
     values = [each[metric].numpy() for each in (whole, parts)]
-    if values[0].dtype.kind == "f" and not np.allclose(*values, _ROUNDING, 1e-6, equal_nan=True):
+    if values[0].dtype.kind in "fiu" and not np.allclose(*values, _ROUNDING, 1e-6, equal_nan=True):
       of_whole, of_parts = (np.array2string(each, precision=4) for each in values)
       notices.warn_once(
         f"{name}: the metric {metric!r} depends on the sizes of batches. Of the same random "
@@ -203,14 +211,12 @@ def _operation_types(graph):
   return {node.op for node in nodes}
 
 
-def _random_examples(leaf, random):
-  shape = [sum(_SIZES), *(size or 3 for size in leaf.shape[1:])]
-  if not leaf.dtype.is_floating:
+def _random_examples(shape, dtype, random):
+  shape = [sum(_SIZES), *(size or 3 for size in shape)]
+  if not dtype.is_floating:
     numbers = random.randint(2, size=shape)
-    return (
-      tf.strings.as_string(numbers) if leaf.dtype == tf.string else tf.cast(numbers, leaf.dtype)
-    )
+    return tf.strings.as_string(numbers) if dtype == tf.string else tf.cast(numbers, dtype)
   values = random.uniform(size=shape)
   if len(shape) > 1:  # The first two classes are more probable, as are the labels above.
     values /= 1 + np.arange(shape[-1])
-  return tf.constant(values, leaf.dtype)
+  return tf.constant(values, dtype)
