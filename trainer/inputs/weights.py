@@ -7,8 +7,8 @@
 
 A weighted loss is the sum of weight × loss over the examples, divided by the number of examples,
 not by the sum of the weights: Keras's "sum_over_batch_size". The mean over the cores then equals
-the loss of the global batch, for any weights on a core. A model_fn with the argument
-`sample_weight` gets the weights.
+the loss of the global batch, for any weights on a core. `trainer.global_mean` divides by the sum.
+A model_fn with the argument `sample_weight` gets the weights.
 """
 
 import difflib

@@ -63,6 +63,39 @@ def test_synchronized_batch_norm_is_that_of_the_global_batch(several, tmp_path, 
   assert largest_difference(model_fn, tmp_path, several) <= 1e-4
 
 
+@pytest.mark.parametrize("several", long.except_for(["cpu:2"], ["cpu:2", "xla:2"]))
+def test_synchronized_batch_norm_counts_the_unmasked_places(several, tmp_path):
+  x = np.array([[[1.0, 2.0], [3.0, 0.0]], [[5.0, 7.0], [0.0, 0.0]]], np.float32)  # one is padding
+
+  def input_fn(params):
+    dataset = tf.data.Dataset.from_tensor_slices(({"x": x}, np.float32([1, 2]))).repeat(2)
+    return dataset.batch(params["batch_size"], drop_remainder=True)
+
+  def model_fn(features, labels, mode, params):
+    y = keras.layers.Masking()(features["x"])
+    norm = keras.layers.BatchNormalization(momentum=0.0, synchronized=True, name="norm")
+    y = keras.layers.Dense(2, kernel_initializer="identity")(y)
+    y = norm(y, training=mode == trainer.ModeKeys.TRAIN)
+    y = keras.layers.Dense(1)(tf.square(y))
+    loss = tf.reduce_mean(tf.square(tf.reduce_sum(y, [1, 2]) - labels))
+    train_op = trainer.minimize(keras.optimizers.SGD(1e-4), loss)
+    return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+  values = []
+  for device in ("cpu", several):
+    estimator = trainer.Estimator(
+      model_fn, str(tmp_path / device), trainer.RunConfig(device=device), train_batch_size=2
+    ).train(input_fn, max_steps=1)
+    if device != "cpu":
+      np.testing.assert_allclose(estimator.variables["norm/moving_mean"], [3, 3], atol=1e-6)
+      found = estimator.variables["norm/moving_variance"]
+      np.testing.assert_allclose(found, [8 / 3, 26 / 3], atol=1e-5)
+    estimator.train(input_fn, max_steps=2)
+    values.append({name: variable.numpy() for name, variable in estimator.variables.items()})
+  for name, value in values[0].items():
+    np.testing.assert_allclose(values[1][name], value, atol=1e-5, err_msg=name)
+
+
 def test_accumulated_steps_are_one_step_of_their_joint_batch(tmp_path):
   """Four steps of b accumulated do what one step of 4b does, and nothing before the fourth."""
   small = cases.Case(
