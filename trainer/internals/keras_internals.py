@@ -33,6 +33,9 @@ ENTER_SCOPE = private_names.member("keras.src.backend.name_scope.__enter__")
 # Updates all variables; it calls `update_step` once for each.
 ADAM_UPDATE = private_names.member("keras.src.optimizers.adam.Adam._backend_update_step")
 
+# Whether Muon updates a variable as AdamW does. None in older versions, which have no Muon.
+MUON_USES_ADAMW = private_names.member_if_any("keras.src.optimizers.muon.Muon._should_use_adamw")
+
 # These two create the tf.Variable of a Keras variable, from a value or from an initializer.
 INITIALIZE = private_names.member("keras.src.backend.Variable._initialize")
 INITIALIZE_WITH_INITIALIZER = private_names.member(

@@ -15,6 +15,7 @@ import contextlib
 import contextvars
 import dataclasses
 import functools
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -291,6 +292,15 @@ def _refuse_on_several_cores(what, instead):
 def _sum_gradients(original, optimizer, grads_and_vars):
   """Keeps Keras from summing over the replicas: Octet has combined the gradients already."""
   return list(grads_and_vars)
+
+
+if keras_internals.MUON_USES_ADAMW:
+
+  @patches.replaces(*keras_internals.MUON_USES_ADAMW, inside=_mode)
+  def _uses_adamw(original, optimizer, variable):
+    """Gives Muon the name of a plain tf.Variable, which has no path."""
+    path = getattr(variable, "path", variable.name)
+    return original(optimizer, types.SimpleNamespace(shape=variable.shape, path=path))
 
 
 @patches.replaces(v1.train.Optimizer, "minimize", inside=_mode)
