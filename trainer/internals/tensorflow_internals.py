@@ -354,5 +354,10 @@ def function_of(dataset: tf.data.Dataset) -> Callable | None:
 def with_constants(
   function: tf.types.experimental.ConcreteFunction,
 ) -> tf.types.experimental.ConcreteFunction:
-  """Freezes a ConcreteFunction: variables become constants, calls become operations."""
-  return _convert_variables_to_constants(function)
+  """Freezes a ConcreteFunction: variables become constants, calls become operations.
+
+  Loops and branches stay one operation each: TensorFlow Lite, tf2onnx and OpenVINO know those.
+  """
+  return _convert_variables_to_constants(
+    function, lower_control_flow=False, aggressive_inlining=True
+  )

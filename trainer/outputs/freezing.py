@@ -1,10 +1,7 @@
-"""Makes a graph for inference only.
+"""Freezes a signature for inference: its variables become constants, as engines read them.
 
-Variables become constants. Operations on constants become constants. Batch normalization becomes
-part of the convolution or dense layer beside it, see `outputs.folding`.
-
-    frozen = freeze(tf.saved_model.load(path).signatures["serving_default"])
-    frozen(image=batch)["probabilities"]
+frozen = freeze(tf.saved_model.load(path).signatures["serving_default"])
+frozen(image=batch)["probabilities"]
 """
 
 import dataclasses
@@ -12,8 +9,8 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from trainer import errors
 from trainer.internals import tensorflow_internals
-from trainer.outputs import folding, rewriting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,49 +21,53 @@ class Frozen:
     graph_def: the graph.
     inputs: name of an input → name of its tensor in the graph, "image:0".
     outputs: name of an output → name of its tensor in the graph.
-    function: the graph as a WrappedFunction. It takes the inputs and returns the outputs in order.
-    folded: number of folded scales and shifts.
+    function: the graph as a ConcreteFunction that takes keywords and returns a dict.
   """
 
   graph_def: tf.compat.v1.GraphDef
   inputs: Mapping[str, str]
   outputs: Mapping[str, str]
   function: tf.types.experimental.ConcreteFunction
-  folded: int
 
   def __call__(self, **tensors: tf.Tensor) -> dict[str, tf.Tensor]:
     """Runs the graph on tensors by name; returns name → tensor."""
-    return dict(
-      zip(self.outputs, self.function(*(tensors[name] for name in self.inputs)), strict=True)
-    )
+    return self.function(**tensors)
 
 
-def freeze(signature: tf.types.experimental.ConcreteFunction, fold: bool = True) -> Frozen:
+def freeze(signature: tf.types.experimental.ConcreteFunction) -> Frozen:
   """Freezes a signature of a loaded SavedModel.
 
   Args:
     signature: a ConcreteFunction that takes keywords and returns a dict.
-    fold: whether to fold scales and shifts.
+
+  Raises:
+    SettingError: the signature has a state that no constant replaces, such as a look-up table, or a
+      variable that it assigns.
   """
-  frozen = tensorflow_internals.with_constants(signature)
-  # The frozen function returns a flat list: the outputs in the order of their sorted names.
-  outputs = dict(
-    zip(
-      sorted(signature.structured_outputs), (tensor.name for tensor in frozen.outputs), strict=True
-    )
-  )
+  try:
+    constant = tensorflow_internals.with_constants(signature)
+  except Exception as error:  # TensorFlow's converter raises errors of many kinds.
+    raise errors.SettingError(
+      f"no constant replaces a variable that the model assigns ({errors.first_line(error)})"
+    ) from error
+  if any(tensor.dtype == tf.resource for tensor in constant.inputs):
+    raise errors.SettingError("no constant replaces its look-up table")
   # TensorFlow names the placeholders of a signature after its arguments.
-  inputs = {tensor.name.partition(":")[0]: tensor.name for tensor in frozen.inputs}
-  graph = rewriting.Graph(
-    frozen.graph.as_graph_def(), list(inputs.values()), list(outputs.values())
+  inputs = {tensor.name.partition(":")[0]: tensor for tensor in constant.inputs}
+  # The frozen function returns a flat list: the outputs in the order of their sorted names.
+  outputs = sorted(signature.structured_outputs)
+
+  def serve(**tensors):
+    results = tf.nest.flatten(constant(*(tensors[name] for name in inputs)))
+    return dict(zip(outputs, results, strict=True))
+
+  # TensorFlow calls `constant` itself more slowly: a call of a small model takes twice as long.
+  function = tf.function(serve, autograph=False).get_concrete_function(
+    **{name: tf.TensorSpec(each.shape, each.dtype, name) for name, each in inputs.items()}
   )
-  # The order is important: only a constant scale can fold.
-  graph.compute_constants()
-  folded = folding.fold(graph) if fold else 0
-  graph_def = graph.prune()
-  wrapped = rewriting.wrap(graph_def)
-  function = wrapped.prune(
-    [wrapped.graph.get_tensor_by_name(name) for name in inputs.values()],
-    [wrapped.graph.get_tensor_by_name(name) for name in outputs.values()],
+  return Frozen(
+    constant.graph.as_graph_def(),
+    {name: tensor.name for name, tensor in inputs.items()},
+    {name: tensor.name for name, tensor in zip(outputs, constant.outputs, strict=True)},
+    function,
   )
-  return Frozen(graph_def, inputs, outputs, function, folded)

@@ -36,7 +36,7 @@ class Preprocessing:
     spec: name → spec of the user's data, with the batch axis.
     to_features: function from tensors like `spec` to the features by name; a tf.function, unless
       users have the features.
-    decoders: feature → tf.function of a string scalar that decodes it.
+    decoders: feature → function of a string scalar that decodes it, traced.
     raw: the input_fn's mark of columns or texts, or None.
   """
 
@@ -115,16 +115,14 @@ def _of_decoders(decoders, specs):
 
 
 def _decoder(name, decoder, specs):
-  """Turns a decoder into a tf.function, and checks its result."""
+  """Traces a decoder, and checks its result."""
   if name not in specs:
     raise errors.SettingError(
       f"There is a decoder for the feature {name!r}, and the model takes {', '.join(specs)} "
       "(ExportOptions.decoders, or trainer.mark_decodable in the input_fn)."
     )
-  function = tf.function(
-    decoder, input_signature=[tf.TensorSpec([], tf.string, "encoded")], autograph=False
-  )
-  made = function.get_concrete_function().structured_outputs
+  function = _traced(decoder, tf.TensorSpec([], tf.string, "encoded"))
+  made = function.structured_outputs
   wanted = specs[name]
   fits = isinstance(made, tf.TensorSpec) or tf.is_tensor(made)
   if not fits or made.dtype != wanted.dtype or made.shape != wanted.shape[1:]:
@@ -175,9 +173,8 @@ def _of_raw(raw, inputs):
       "mark_raw: names of a signature have only ASCII letters, digits and underscores; without "
       f"other characters, two of these names are equal: {', '.join(spec)}. Give them other names."
     )
-  made = (
-    tf.function(raw.to_features, autograph=False).get_concrete_function(spec).structured_outputs
-  )
+  function = _traced(raw.to_features, spec)
+  made = function.structured_outputs
   wanted = inputs.feature_spec
   try:
     tf.nest.assert_same_structure(made, wanted)
@@ -193,10 +190,19 @@ def _of_raw(raw, inputs):
     )
 
   def to_features(received):
-    return dict(zip(inputs.by_name, tf.nest.flatten(raw.to_features(received)), strict=True))
+    return dict(zip(inputs.by_name, tf.nest.flatten(function(received)), strict=True))
 
   return Preprocessing(FROM_RAW, spec, _function(to_features, spec), raw=raw)
 
 
 def _function(to_features, spec):
   return tf.function(to_features, input_signature=[spec], autograph=False)
+
+
+def _traced(function, spec):
+  """Traces a user's function, once.
+
+  A tf.function would trace it again for each signature and when TensorFlow saves it: each trace
+  would make look-up tables of its own, and no export knows those of the last one.
+  """
+  return _function(function, spec).get_concrete_function()

@@ -70,7 +70,12 @@ def add(
     ExportError: a runtime's outputs differ from the model's.
     SettingError: a converter does not take the model.
   """
-  frozen = freezing.freeze(choose.load_signature(saved_model))
+  try:
+    frozen = freezing.freeze(choose.load_signature(saved_model))
+  except errors.SettingError as error:
+    raise errors.SettingError(
+      f"ExportOptions.runtimes is {list(names)!r}, and none of them can run the model: {error}."
+    ) from error
   told: dict[str, dict[str, Any]] = {}
   for name in names:
     needs = choose.REQUIREMENTS[name]

@@ -31,7 +31,8 @@ class TracedPrediction:
     function: the concrete function of (iterator), which predicts the next group. A tf.function
       would look it up for every group, which takes as long as a light step.
     step: the TracedStep.
-    at_once: the number of groups that `several` predicts.
+    at_once: the number of groups that `several` predicts; 1 if groups differ in their shapes, since
+      `several` stacks them.
     several: the tf.function of (iterator) that predicts `at_once` groups.
   """
 
@@ -68,7 +69,8 @@ class TracedPrediction:
       yield group_results.without_padding(predictions, rows, element if with_examples else None)
 
   def _with_padding(self, iterator, groups):
-    if self.target.is_one_cpu and groups is not None and groups >= 2 * self.at_once:
+    several = self.target.is_one_cpu and self.at_once > 1
+    if several and groups is not None and groups >= 2 * self.at_once:
       for _ in range(groups // self.at_once):
         results = group_results.on_host(self.several(iterator))
         for i in range(self.at_once):
@@ -103,7 +105,10 @@ def trace(
   function = tf.function(predict, autograph=False).get_concrete_function(
     tf.data.IteratorSpec(group_spec)
   )
-  at_once = _SMALL_GROUPS if executor.is_light(function.graph) else _LARGE_GROUPS
+  if all(leaf.shape.is_fully_defined() for leaf in tf.nest.flatten(function.structured_outputs)):
+    at_once = _SMALL_GROUPS if executor.is_light(function.graph) else _LARGE_GROUPS
+  else:
+    at_once = 1
   several = tf.function(functools.partial(_several, function, at_once), autograph=False)
   return TracedPrediction(target, function, found[-1], at_once, several)
 

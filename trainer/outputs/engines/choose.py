@@ -1,5 +1,6 @@
 """Loads an engine by name, or the fastest one."""
 
+import contextlib
 import dataclasses
 import importlib.util
 import os
@@ -61,7 +62,7 @@ REQUIREMENTS = {
 }
 _MEASURED = ("tensorflow", "onnx", "openvino", "openvino_parts")
 _LONGEST_SECS = 1.0  # Of one call; a slower model gets fewer examples.
-_CHECKED_EXAMPLES = 4
+_CHECKED_SIZES = (4, 1)
 
 
 def check_name(name: str, precision: str = "float32") -> None:
@@ -127,7 +128,16 @@ def load(
       f"--engine={name} runs {SIGNATURE!r} alone; the signature {signature!r} takes "
       "--engine=tensorflow."
     )
-  frozen = freezing.freeze(load_signature(saved_model, signature))
+  function = load_signature(saved_model, signature)
+  try:
+    frozen = freezing.freeze(function)
+  except errors.SettingError as error:
+    if name not in ("auto", "tensorflow"):
+      raise errors.SettingError(
+        f"--engine={name} cannot run {saved_model}: {error}. Use --engine=tensorflow."
+      ) from error
+    logging.info("Engine: tensorflow, with the SavedModel's own function: %s.", error)
+    return tensorflow_engine.TensorFlowEngine(function)
   reference = tensorflow_engine.TensorFlowEngine(frozen)
   if name == "tensorflow":
     return reference
@@ -157,14 +167,12 @@ def load_signature(
 
 
 def _random_features(frozen, examples):
-  specs = dict(zip(frozen.inputs, frozen.function.inputs, strict=True))
-  return random_inputs.make(specs, examples)
+  return random_inputs.make(frozen.function.structured_input_signature[1], examples)
 
 
 def _make_engine(name, saved_model, frozen, reference, precision, threads):
   """Makes an engine, from the export's file if there is one, and compares it with TensorFlow."""
-  features = _random_features(frozen, _CHECKED_EXAMPLES)
-  if features is None:
+  if _random_features(frozen, 1) is None:
     raise errors.SettingError(
       f"--engine={name} cannot run {saved_model}: its inputs are texts, or their sizes are free. "
       "Use --engine=tensorflow."
@@ -178,17 +186,41 @@ def _make_engine(name, saved_model, frozen, reference, precision, threads):
       'ExportOptions.runtimes = ["tflite_int8"]; the conversion needs a sample of the data.'
     )
   check_installed(f"--engine={name}, to convert the export, needs", needs, not has_file)
-  try:
+  with _explain(name, saved_model):
     made = _load_engine(name, file if has_file else None, frozen, precision, threads)
-    found = made.predict_batch(features)
+  for examples in _CHECKED_SIZES:
+    _check(name, made, saved_model, frozen, reference, examples, precision)
+  return made
+
+
+@contextlib.contextmanager
+def _explain(name, saved_model):
+  """Turns an error of an engine's library into a SettingError that names engine and export."""
+  try:
+    yield
   except errors.OctetError:
     raise
   except Exception as error:  # The engines' libraries raise errors of many kinds.
-    reason = f"{type(error).__name__}: {errors.first_line(error)}"
-    raise errors.SettingError(f"--engine={name} cannot run {saved_model}: {reason}") from error
-  if precision == "float32" and needs.tolerance is not None:
+    raise errors.SettingError(
+      f"--engine={name} cannot run {saved_model}: {type(error).__name__}: "
+      f"{errors.first_line(error)}. Use --engine=tensorflow."
+    ) from error
+
+
+def _check(name, made, saved_model, frozen, reference, examples, precision="float32"):
+  """Runs an engine on random features, and compares its outputs with TensorFlow's; returns it.
+
+  Raises:
+    SettingError: it fails.
+    ExportError: the outputs differ.
+  """
+  features = _random_features(frozen, examples)
+  with _explain(name, saved_model):
+    found = made.predict_batch(features)
+  tolerance = REQUIREMENTS[name].tolerance
+  if precision == "float32" and tolerance is not None:
     expected = reference.predict_batch(features)
-    verification.compare(expected, found, f"{saved_model} in the engine {name!r}", needs.tolerance)
+    verification.compare(expected, found, f"{saved_model} in the engine {name!r}", tolerance)
   return made
 
 
@@ -207,7 +239,7 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
   if _random_features(frozen, 1) is None:
     logging.info("Engine: tensorflow, since the model takes texts, or features of a free size.")
     return reference
-  candidates = [reference]
+  others = []
   for name in _MEASURED[1:]:
     if missing := REQUIREMENTS[name].missing(converts=False):
       if name == REQUIREMENTS[name].extra:  # Once for an extra.
@@ -217,16 +249,23 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
           installation.command(name),
         )
       continue
-    try:
-      candidates.append(_make_engine(name, saved_model, frozen, reference, "float32", threads))
-    except errors.OctetError as error:
-      logging.warning("%s", error)
-  if len(candidates) == 1:
+    if made := _or_warn(_make_engine, name, saved_model, frozen, reference, "float32", threads):
+      others.append(made)
+  if not others:
     return reference
-  most = _most_examples(candidates, frozen, clock)
+  # The largest batch size with no measured call that takes too long.
+  features = _random_features(frozen, 1)
+  seconds = measuring.measure([reference, *others], features, clock, at_least=0.0)
+  most = max(1, int(_LONGEST_SECS / max(*seconds.values(), 1e-9)))
   by_size = {}
   for size in batch_sizes:
     measured = min(size, most)
+    others = [
+      each
+      for each in others
+      if _or_warn(_check, each.name, each, saved_model, frozen, reference, measured)
+    ]
+    candidates = [reference, *others]
     seconds = measuring.measure(candidates, _random_features(frozen, measured), clock)
     by_size[size] = min(candidates, key=lambda candidate: seconds[candidate.name])
     logging.info(
@@ -236,10 +275,13 @@ def _fastest(saved_model, frozen, reference, batch_sizes, threads, clock):
       measured,
       ", ".join(f"{1000 * seconds[one.name]:.3g} ms with {one.name}" for one in candidates),
     )
-  return measuring.FastestEngine(by_size)
+  return measuring.FastestEngine(by_size, reference)
 
 
-def _most_examples(candidates, frozen, clock):
-  """Returns the largest batch size with no measured call that takes too long."""
-  seconds = measuring.measure(candidates, _random_features(frozen, 1), clock, at_least=0.0)
-  return max(1, int(_LONGEST_SECS / max(*seconds.values(), 1e-9)))
+def _or_warn(call, *arguments):
+  """Returns the result of a call; None, with a warning, if the engine cannot run the export."""
+  try:
+    return call(*arguments)
+  except errors.OctetError as error:
+    logging.warning("%s", error)
+    return None

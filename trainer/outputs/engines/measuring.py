@@ -5,7 +5,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from absl import logging
 
+from trainer import errors
 from trainer.outputs.engines import engine
 
 _ROUNDS = 5  # The fewest rounds of a measurement.
@@ -55,17 +57,42 @@ def measure(
 class FastestEngine(engine.Engine):
   """Runs each batch in the fastest engine for its size.
 
+  An engine may fail for a batch unlike those that it was tried on. Then the engine TensorFlow runs
+  this batch, and all later ones in place of the engine.
+
   Args:
     by_size: batch size → engine, in rising order.
+    reference: the engine TensorFlow.
   """
 
-  def __init__(self, by_size: Mapping[int, engine.Engine]) -> None:
-    self._by_size = dict(by_size)
-    self.name = "+".join(dict.fromkeys(chosen.name for chosen in self._by_size.values()))
+  def __init__(self, by_size: Mapping[int, engine.Engine], reference: engine.Engine) -> None:
+    self._by_size, self._reference = dict(by_size), reference
+
+  @property
+  def name(self) -> str:
+    """The engines' names."""
+    return "+".join(dict.fromkeys(chosen.name for chosen in self._by_size.values()))
 
   def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Runs the model, see Engine."""
     rows = len(next(iter(features.values())))
     sizes = list(self._by_size)
     size = max((size for size in sizes if size <= rows), default=sizes[0])
-    return self._by_size[size].predict_batch(features)
+    chosen = self._by_size[size]
+    if chosen is self._reference:
+      return chosen.predict_batch(features)
+    try:
+      return chosen.predict_batch(features)
+    except Exception as error:  # The engines' libraries raise errors of many kinds.
+      outputs = self._reference.predict_batch(features)  # Raises if the features are at fault.
+      logging.warning(
+        "The engine %s failed for %d examples; TensorFlow runs them and all later ones. %s: %s.",
+        chosen.name,
+        rows,
+        type(error).__name__,
+        errors.first_line(error),
+      )
+    self._by_size = {
+      size: self._reference if each is chosen else each for size, each in self._by_size.items()
+    }
+    return outputs

@@ -29,19 +29,7 @@ def convert(frozen: freezing.Frozen, sample: Callable | None = None) -> bytes:
       feature [1, ...]. The examples show the range of every tensor. Inputs and outputs stay
       float32.
   """
-  module = tf.Module()
-  specs = [
-    tf.TensorSpec(tensor.shape, tensor.dtype, name)
-    for name, tensor in zip(frozen.inputs, frozen.function.inputs, strict=True)
-  ]
-  module.serve = tf.function(
-    lambda *tensors: dict(zip(frozen.outputs, frozen.function(*tensors), strict=True)),
-    input_signature=specs,
-    autograph=False,
-  )
-  converter = tf.lite.TFLiteConverter.from_concrete_functions(
-    [module.serve.get_concrete_function()], module
-  )
+  converter = tf.lite.TFLiteConverter.from_concrete_functions([frozen.function], tf.Module())
   if sample is not None:
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
     converter.representative_dataset = lambda: (
