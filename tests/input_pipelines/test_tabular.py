@@ -1,12 +1,17 @@
 """Tables: one form whatever the file, and statistics of the training set alone."""
 
+import datetime
+import functools
+
 import numpy as np
 import pyarrow
 import pytest
 import tensorflow as tf
 from pyarrow import csv, parquet
 
-from input_pipelines import tabular
+import trainer
+from input_pipelines import table_columns, table_encoder, tabular
+from models import tabular_mlp
 from trainer import errors
 from trainer.inputs import decodable
 
@@ -204,3 +209,138 @@ def test_a_column_has_the_weights_of_the_rows(tmp_path):
     train = write(tmp_path, f"wrong{wrong}", TRAIN | {"w": [0.5, wrong, 0, 1]})
     with pytest.raises(errors.InputError, match="row 2: the weight 'w' is .*at least 0"):
       batches(train, train, schema)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_whole_number_is_one_category_in_every_form(ending, tmp_path):
+  schema = {"month": "category", "won": "label"}
+  months = ["11", " 2", "007", "3.10", "1.5", "NA"]
+  train = write(tmp_path, "train", {"month": months, "won": [0] * 6})  # texts
+  test = {"month": pyarrow.array([11, 2, 1.5, 7, None]), "won": [0] * 5}  # floats, as of pandas
+  test = write(tmp_path, "test", test, ending)
+  dataset = tabular.input_fn({"batch_size": 5}, test, train, schema)
+  ((features, _),) = list(dataset.as_numpy_iterator())
+  assert tabular._encoder(train, tuple(schema.items())).vocabularies["month"] == (
+    *("007", "1.5", "11", "2", "3.10", "NA"),
+  )
+  np.testing.assert_array_equal(features["categories"], [[3], [4], [2], [0], [0]])
+  raw = decodable.raw_of(dataset)
+  assert raw.gaps["month"] == {"missing": 0.2, "missing in training": 0.0, "unknown": 0.2}
+  assert raw.describe_gaps() == ("month 20.0% unknown, 20.0% missing (0.0% in training)", True)
+  asked = ["11.0", " 11.", "2.00 ", "7", "3.1", "3.10"]
+  (made,) = raw.to_features({"month": tf.constant(asked)}).values()
+  np.testing.assert_array_equal(made, [[3], [3], [4], [0], [0], [5]])
+
+
+def test_missing_values_within_chance_are_no_warning(tmp_path):
+  schema = {"age": "number", "won": "label"}
+  ages = [None if number % 10 == 0 else number for number in range(100)]
+  train = write(tmp_path, "train", {"age": ages, "won": [0] * 100})
+  for count, exceed in ((12, False), (30, True)):
+    ages = [None] * count + list(range(100 - count))
+    test = write(tmp_path, f"test{count}", {"age": ages, "won": [0] * 100})
+    raw = decodable.raw_of(tabular.input_fn({"batch_size": 5}, test, train, schema))
+    assert raw.describe_gaps() == (f"age {count}.0% missing (10.0% in training)", exceed)
+
+
+def test_an_evaluation_warns_of_what_the_training_does_not_know(tmp_path, caplog):
+  train, test = write(tmp_path, "train", TRAIN), write(tmp_path, "test", TEST)
+  estimator = trainer.Estimator(
+    functools.partial(tabular_mlp.model_fn, classes=2, vocabulary_sizes=(3,)),
+    str(tmp_path / "run"),
+    trainer.RunConfig(device="cpu"),
+    train_batch_size=2,
+    eval_batch_size=2,
+  )
+  estimator.train(
+    lambda params: tabular.input_fn(params, train, train, SCHEMA, training=True), steps=1
+  )
+  assert "unknown" not in caplog.text
+  for _ in range(2):
+    estimator.evaluate(lambda params: tabular.input_fn(params, test, train, SCHEMA))
+  (told,) = [each for each in caplog.records if "nknown" in each.getMessage()]
+  assert told.getMessage().endswith(": job 50.0% unknown.")
+  assert told.levelname == "WARNING"
+
+
+@pytest.mark.parametrize("value", [0.1, -7.3, 1e9 + 0.1])
+@pytest.mark.parametrize("count", [2, 3, 7, 1000])
+def test_a_constant_column_keeps_its_scale(value, count, tmp_path):
+  schema = {"a": "number", "price": "target"}
+  columns = {"a": [value] * count, "price": [value] * count}
+  train = write(tmp_path, "train", columns)
+  test = write(tmp_path, "test", {"a": [value, value + 1], "price": [0.0, 0.0]})
+  for path, expected in ((train, [0] * 2), (test, [0, 1])):
+    found = batches(path, train, schema)[0][0]["numbers"][:2, 0]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+  assert tabular.target_statistics(train, schema)[1] == (1.0,)
+
+
+def test_a_file_that_is_written_anew_is_read_anew(tmp_path):
+  for values in ([1.0, 2.0, 3.0], [10.0, 20.0, 60.0]):
+    train = write(tmp_path, "train", {"a": values, "won": [0, 1, 1]})
+    ((features, _),) = batches(train, train, {"a": "number", "won": "label"})
+    expected = (np.array(values) - np.mean(values)) / np.std(values)
+    np.testing.assert_allclose(features["numbers"][:, 0], expected, rtol=1e-6)
+
+
+DAYS = ["2024-02-29", "1969-12-31 18:00:00", None, "2000-01-01T06:30:15.5Z"]
+
+
+def test_a_date_is_its_day_and_the_turns_of_year_week_and_day(tmp_path):
+  numbers = table_encoder.date_numbers(tf.constant([day or "" for day in DAYS])).numpy()
+  epoch, day = datetime.datetime(1970, 1, 1), datetime.timedelta(days=1)
+  days = [(time - epoch) / day for time in times() if time]
+  np.testing.assert_allclose(numbers[[0, 1, 3], 0], days, rtol=1e-12)
+  turns = np.arctan2(numbers[:, 1::2], numbers[:, 2::2]) / 2 / np.pi % 1
+  np.testing.assert_allclose(turns[[0, 1, 3], 1], [3 / 7, 2.75 / 7, (5 + days[2] % 1) / 7])
+  np.testing.assert_allclose(turns[[1, 3], 2], [0.75, days[2] % 1])
+  assert turns[1, 0] > 0.999
+  assert turns[0, 0] == pytest.approx(59.5 / 365.2425, abs=3e-3)
+  assert np.isnan(numbers[2]).all()
+  assert (numbers[0, 5:] == [0, 1]).all()  # exactly: a constant of dates without a time
+
+
+def times():
+  """The DAYS as Python's objects."""
+  return [datetime.datetime.fromisoformat(day.rstrip("Z")) if day else None for day in DAYS]
+
+
+@pytest.mark.parametrize(
+  "kind", [None, pyarrow.string(), pyarrow.timestamp("us"), pyarrow.timestamp("ms", "UTC")]
+)
+def test_dates_are_the_same_features_from_every_file(kind, tmp_path):
+  schema = {"day": "date", "size": "number", "won": "label"}
+  is_text = kind in (None, pyarrow.string())
+  days = pyarrow.array(DAYS if is_text else times(), None if is_text else kind)
+  columns = {"day": days, "size": [1, 2, 3, 4], "won": [0, 1, 0, 1]}
+  path = write(tmp_path, "days", columns, "csv" if kind is None else "parquet")
+  dataset = tabular.input_fn({"batch_size": 4}, path, path, schema)
+  ((features, _),) = list(dataset.as_numpy_iterator())
+  raw = decodable.raw_of(dataset)
+  made = raw.to_features({name: tf.constant(values) for name, values in raw.examples.items()})
+  np.testing.assert_array_equal(made["numbers"], features["numbers"])
+  assert features["numbers"].shape == (4, 8)
+  np.testing.assert_array_equal(features["numbers"][2, 1:], np.zeros(7))  # missing: the means
+  known = features["numbers"][[0, 1, 3], 1:]
+  np.testing.assert_allclose(known.mean(0), np.zeros(7), atol=1e-6)
+  np.testing.assert_allclose(known.std(0), np.ones(7), rtol=1e-6)
+
+
+def test_what_is_no_date_is_told(tmp_path):
+  schema = {"day": "date", "won": "label"}
+  for wrong in ("31.12.2024", "2024-13-01"):
+    train = write(tmp_path, f"train{wrong}", {"day": ["2024-01-01", wrong], "won": [0, 1]})
+    with pytest.raises(errors.InputError, match=f"row 2: the column 'day' has '{wrong}'; expected"):
+      batches(train, train, schema)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=wrong):  # within an export
+      table_encoder.date_numbers(tf.constant([wrong]))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_table_takes_little_memory(ending, tmp_path):
+  texts = [f"an airport with a long name {number % 50}" for number in range(5000)]
+  path = write(tmp_path, "train", {"a": texts, "b": texts, "won": [0] * 5000}, ending)
+  table = table_columns.read(path, ("a",), texts=("a",))
+  assert list(table) == ["a"]
+  assert table["a"].nbytes < 5000 * 5

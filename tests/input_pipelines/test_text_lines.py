@@ -15,12 +15,6 @@ ROWS = [("Good film!", 1), ("bad, BAD film", 0), ("what was that", 0), ("", 1), 
 IDS = [[1, 3, 4, 0], [2, 5, 2, 3], [7, 7, 7, 0], [0, 0, 0, 0], [6, 0, 0, 0]]
 
 
-@pytest.fixture(autouse=True)
-def _fresh():
-  text_lines.load.cache_clear()
-  text_lines.load_vocabulary.cache_clear()
-
-
 @pytest.fixture
 def vocabulary(tmp_path):
   path = tmp_path / "vocabulary.txt"
@@ -202,3 +196,12 @@ def test_missing_files(tmp_path, vocabulary):
     match=r"Cannot read the vocabulary .*nowhere \(text_lines.input_fn.vocabulary_file\)",
   ):
     read(write(tmp_path, "csv"), str(tmp_path / "nowhere"))
+
+
+def test_files_that_are_written_anew_are_read_anew(tmp_path):
+  for word in ("good", "excellent"):
+    (tmp_path / "words.txt").write_text(f"{word}\n")
+    (tmp_path / "train.tsv").write_text(f"label\ttext\n1\t{word}\n")
+    assert text_lines.load_vocabulary(str(tmp_path / "words.txt")) == (word,)
+    texts, _ = text_lines.load(str(tmp_path / "*.tsv"), "text", "label", None)
+    assert texts == [word]

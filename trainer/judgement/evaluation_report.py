@@ -138,7 +138,9 @@ class EvaluationReport:
       ),
       "gaps": raw.gaps if raw else {},
       "worst": [
-        found.row(number) | self._row(number, observed) for number, (observed, _) in worst.taken()
+        # The columns come last; a column "label" gives way.
+        (row := self._row(number, observed)) | found.row(number) | row
+        for number, (observed, _) in worst.taken()
       ],
     }
     if gaps := raw and raw.describe_gaps()[0]:

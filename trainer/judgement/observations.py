@@ -259,6 +259,7 @@ def _plain(value):
   """Returns a value of a column as a plain Python number, text or None."""
   value = value.as_py() if hasattr(value, "as_py") else value
   value = value.item() if isinstance(value, np.generic) else value
-  value = value.decode(errors="replace") if isinstance(value, bytes) else value
-  is_plain = value is None or isinstance(value, bool | int | float | str)
-  return None if value != value else value if is_plain else str(value)
+  if isinstance(value, bool | int | float):
+    return value if value == value else None
+  text = value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
+  return text.strip() or None

@@ -111,3 +111,45 @@ def test_missing_probabilities_give_a_note_and_no_calibration():
   assert set(found["metrics"]) == {"accuracy", "macro_f1"}
   assert found["calibration"] is None
   assert 'no finite "probabilities"' in found["notes"][-1]
+
+
+def scored(count, positives=0.1, digits=1, lost=0):
+  """A classifier of two classes with few different scores, and some without any."""
+  random = np.random.default_rng(3)
+  label = (random.random(count) < positives).astype(np.int64)
+  score = np.clip(0.2 + 0.3 * label + 0.2 * random.normal(size=count), 0, 1).round(digits)
+  score[:lost] = np.nan
+  predicted = np.where(np.isfinite(score), score >= 0.5, class_figures.NO_CLASS).astype(np.int64)
+  of_label = np.where(label, score, 1 - score)
+  confidence = np.maximum(score, 1 - score)
+  return dict(
+    label=label, predicted=predicted, confidence=confidence, of_label=of_label, score=score
+  )
+
+
+@pytest.mark.parametrize("digits", [1, 12])
+def test_areas_and_the_threshold_are_those_of_scikit_learn(digits):
+  arrays = scored(400, digits=digits, lost=3)
+  found = describe(arrays, names=("no", "yes"))
+  label, score = arrays["label"][3:], arrays["score"][3:]
+  areas = dict(roc_auc=metrics.roc_auc_score, average_precision=metrics.average_precision_score)
+  for name, area in areas.items():
+    estimate = found["metrics"][name]
+    assert estimate["value"] == pytest.approx(area(label, score), rel=1e-9)
+    assert estimate["low"] < estimate["value"] < estimate["high"]
+  best = found["threshold"]
+  f1 = [metrics.f1_score(label, score >= value) for value in np.unique(score)]
+  chosen = score >= best["probability"]
+  assert best["f1"] == pytest.approx(max(f1)) == pytest.approx(metrics.f1_score(label, chosen))
+  assert best["precision"] == pytest.approx(metrics.precision_score(label, chosen))
+  assert "The F1 of yes is largest" in found["sentence"]
+
+
+def test_areas_need_two_classes_and_their_scores():
+  arrays = scored(50)
+  alone = describe(arrays | {"label": np.zeros(50, np.int64)})
+  assert alone["threshold"] is None
+  assert alone["metrics"]["roc_auc"]["value"] is None
+  for other in (describe(arrays, classes=3), describe({**arrays, "score": np.full(50, np.nan)})):
+    assert other["threshold"] is None
+    assert "roc_auc" not in other["metrics"]

@@ -10,8 +10,8 @@ from sklearn import metrics
 from tensorboard.backend.event_processing import plugin_event_accumulator
 
 import trainer
-from input_pipelines import digits
-from models import digits_mlp
+from input_pipelines import digits, tabular
+from models import digits_mlp, tabular_mlp
 from tests import long
 from tests.trainer import programs
 from trainer import errors
@@ -166,3 +166,40 @@ def test_a_damaged_report_is_told(tmp_path):
   (folder / "eval-3.json").write_text(json.dumps({"step": 3}))
   with pytest.raises(errors.FileDamagedError, match="evaluate again"):
     evaluation_reports.newest(str(tmp_path))
+
+
+def test_a_table_has_slices_rows_and_gaps(tmp_path):
+  train, test = tmp_path / "train.csv", tmp_path / "test.csv"
+  rows = [f"{age},{job},{int(age > 40)}" for age in (20, 30, 50, 60) for job in ("cook", "smith")]
+  train.write_text("\n".join(["age,job,won", *rows]))
+  test.write_text("\n".join(["age,job,won", "20,cook,1", "50, cook,1", ",baker,0", "60,,1"]))
+  schema = {"age": "number", "job": "category", "won": "label"}
+
+  def input_fn(params, path, training=False):
+    return tabular.input_fn(params, str(path), str(train), schema, training=training)
+
+  programs.run_experiment(
+    model_fn=functools.partial(tabular_mlp.model_fn, classes=2, vocabulary_sizes=(3,)),
+    train_input_fn=functools.partial(input_fn, path=train, training=True),
+    eval_input_fn=functools.partial(input_fn, path=test),
+    train_steps=50,
+    train_batch_size=8,
+    eval_batch_size=4,
+    evaluation_report=Report(
+      slices=["job", "age"], resamples=20, worst=2, class_names=("no", "yes")
+    ),
+    model_dir=str(tmp_path / "run"),
+    device="cpu",
+  )
+  (report,) = evaluation_reports.newest(tmp_path / "run")
+  parts = {part["value"]: part["examples"] for part in report["slices"]["job"]}
+  assert parts == {"baker": 1, "cook": 2, "missing": 1}
+  assert {part["value"] for part in report["slices"]["age"]} == {"20", "50", "60", "nan"}
+  worst = report["worst"][0]
+  assert list(worst)[:2] == ["example", "label"]
+  lines = [(20, "cook"), (50, "cook"), (None, "baker"), (60, None)]
+  assert (worst["age"], worst["job"]) == lines[worst["example"]]
+  assert report["gaps"]["job"] == {"unknown": 0.25, "missing": 0.25, "missing in training": 0.0}
+  assert "job 25.0% unknown" in report["notes"][-1]
+  (card,) = (tmp_path / "run" / "export").glob("*/MODEL_CARD.md")
+  assert "| job | 25.00% | 25.00% | 0.00% |" in card.read_text()

@@ -41,3 +41,10 @@ def test_a_regression_has_the_mean_absolute_error():
   observed = {"label": np.array([1.0, 2.0, 3.0]), "predicted": np.array([2.0, np.nan, 3.5])}
   [found] = slices.describe(NUMBERS, observed, {"x": ["a"] * 3}, 10, 0.9, 1)["x"]
   assert (found["examples"], found["mae"]["value"]) == (3, 0.75)  # the NaN does not count
+
+
+def test_missing_values_are_a_part():
+  found = describe(["b", None, "b"])
+  assert [(part["value"], part["examples"]) for part in found] == [("b", 2), ("missing", 1)]
+  found = describe([1, None, 1])
+  assert [(part["value"], part["examples"]) for part in found] == [("1", 2), ("nan", 1)]
