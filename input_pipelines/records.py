@@ -248,40 +248,50 @@ def _endless(dataset, training):
 def _epochs(places, sizes, read, chunk, window, compression, start):
   """Makes the endless dataset of a training's records, in chunks of any size."""
   seed = randomness.base_seed()
+  first_epoch, passed = _epoch_of(start, [place.segment for place in places], compression)
+  first_window, passed_in_window = divmod(passed, window)
 
   def order(count, epoch, number):
     seeds = tf.stack([seed ^ epoch, number])
     return tf.random.experimental.stateless_shuffle(tf.range(count), seeds)
 
-  def shuffled(chunks, epoch, first):
-    @in_memory.as_written
-    def shuffle(number, records):
-      rows = order(tf.size(records[0]), epoch, number)
-      return tuple(tf.gather(tensor, rows) for tensor in records)
-
-    return chunks.rebatch(window).enumerate(first).map(shuffle)
+  with tf.device("CPU"):
+    rows = order(len(places), tf.constant(first_epoch, tf.int64), -1).numpy()
+  left, reached = [places[row] for row in rows], 0
+  if not compression:
+    left, reached = _passed_over(left, chunk, first_window * window)
+  columns, left_columns = _columns(places, sizes), _columns(left, sizes)
 
   @in_memory.as_written
   def one_epoch(epoch):
-    rows = order(len(places), epoch, -1)
-    columns = tuple(tf.gather(column, rows) for column in _columns(places, sizes))
-    files = tf.data.Dataset.from_tensor_slices(columns)
-    return shuffled(read(files, _OPEN_FILES), epoch, 0)
+    def shuffled():
+      rows = order(len(places), epoch, -1)
+      return tuple(tf.gather(column, rows) for column in columns)
 
-  epoch, passed = _epoch_of(start, [place.segment for place in places], compression)
-  number = passed // window
-  with tf.device("CPU"):
-    rows = order(len(places), tf.constant(epoch, tf.int64), -1).numpy()
-  at, reached = [places[row] for row in rows], 0
-  if not compression:
-    at, reached = _passed_over(at, chunk, number * window)
-  chunks = read(tf.data.Dataset.from_tensor_slices(_columns(at, sizes)), _OPEN_FILES)
-  windows = shuffled(_without(chunks, number * window - reached), epoch, number)
-  return (
-    _without(windows, passed - number * window)
-    .concatenate(tf.data.Dataset.range(epoch + 1, tf.int64.max).flat_map(one_epoch))
-    .prefetch(1)
-  )
+    is_first = tf.equal(epoch, first_epoch)
+    files = tf.data.Dataset.from_tensor_slices(tf.cond(is_first, lambda: left_columns, shuffled))
+
+    @in_memory.as_written
+    def drop(count, records):
+      number = tf.minimum(count, tf.size(records[0], out_type=tf.int64))
+      return count - number, tuple(tensor[number:] for tensor in records)
+
+    @in_memory.as_written
+    def shuffle(number, records):
+      rows = order(tf.size(records[0]), epoch, number)
+      is_started = is_first & tf.equal(number, first_window)
+      rows = rows[tf.where(is_started, passed_in_window, 0) :]
+      return tuple(tf.gather(tensor, rows) for tensor in records)
+
+    # The records between the places where the files go on, and the first window.
+    between = tf.where(is_first, tf.constant(first_window * window - reached, tf.int64), 0)
+    number = tf.where(is_first, tf.constant(first_window, tf.int64), 0)
+    return (
+      read(files, _OPEN_FILES).scan(between, drop).rebatch(window).enumerate(number).map(shuffle)
+    )
+
+  epochs = tf.data.Dataset.range(first_epoch, tf.int64.max)
+  return epochs.flat_map(one_epoch).prefetch(1)
 
 
 def _epoch_of(start, segments, compression):
@@ -293,17 +303,6 @@ def _epoch_of(start, segments, compression):
     if total > start:
       return 0, start
   return divmod(start, total)
-
-
-def _without(chunks, count):
-  """Drops the first records of a dataset of chunks."""
-
-  @in_memory.as_written
-  def drop(left, chunk):
-    number = tf.minimum(left, tf.size(chunk[0], out_type=tf.int64))
-    return left - number, tuple(tensor[number:] for tensor in chunk)
-
-  return chunks.scan(tf.constant(count, tf.int64), drop) if count else chunks
 
 
 @dataclasses.dataclass
