@@ -50,7 +50,8 @@ def load(
     InputError: an image is damaged; the message names it.
     OutputError: writing to the folder failed.
   """
-  key = hashlib.sha256(repr((source.key, size, crop)).encode()).hexdigest()[:16]
+  # "upright": a cache of an earlier version has images without their EXIF orientation.
+  key = hashlib.sha256(repr((source.key, size, crop, "upright")).encode()).hexdigest()[:16]
   if cache == "memory":
     if key not in _in_memory:
       _check_memory(source, size)

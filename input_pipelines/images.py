@@ -1,5 +1,8 @@
 """Decodes images to uint8 pixels of one size, and converts batches of images to float32.
 
+The EXIF orientation of a JPEG file turns the image upright, as cameras expect of every program;
+TensorFlow's own operations ignore it.
+
 Crops of an image of any size:
 
     "squash"     the whole image, whose proportions may change
@@ -22,6 +25,11 @@ from . import records
 CROPS = ("central", "squash", "random")
 # The first bytes of JPEG, PNG and GIF files. BMP files have two, and a separate check.
 _SIGNATURES = (b"\xff\xd8\xff", b"\x89PN", b"GIF")
+# EXIF data are the first segment of a JPEG file, or the second after one of 18 bytes. A program
+# such as a camera's stores the orientation near their beginning, as little or big endian.
+_HAS_EXIF = r"\C{6}(\C{18})?Exif\C*"
+_EXIF_START, _EXIF_BYTES = 30, 2048
+_ORIENTATIONS = ((0x12, 1, 3, 0, 1, 0, 0, 0), (1, 0x12, 0, 3, 0, 0, 0, 1, 0))
 _NO_IMAGE = " is no JPEG, PNG, GIF or BMP image"
 
 
@@ -108,41 +116,79 @@ def decode(
     uint8 [height, width, channels].
   """
   height, width, channels = size
-  if crop is None:
-    return tf.ensure_shape(_decoded(encoded, channels), size)
-  if crop == "squash":
-    pixels = _decoded(encoded, channels)
+  orientation = _orientation(encoded)
+  if crop in (None, "squash"):
+    pixels = _decoded(encoded, channels, orientation)
   elif crop == "random" and numbers is not None:
-    pixels = _window(encoded, channels, lambda shape: random_window(shape, width / height, numbers))
+    pixels = _window(
+      encoded, channels, orientation, lambda shape: random_window(shape, width / height, numbers)
+    )
   else:
-    pixels = _window(encoded, channels, lambda shape: central_window(shape, width / height))
+    pixels = _window(
+      encoded, channels, orientation, lambda shape: central_window(shape, width / height)
+    )
+  if crop is None:
+    return tf.ensure_shape(pixels, size)
   as_is = tf.reduce_all(tf.equal(tf.shape(pixels)[:2], (height, width)))
   return tf.ensure_shape(
     tf.cond(as_is, lambda: pixels, lambda: _resized(pixels, height, width)), size
   )
 
 
-def _decoded(encoded, channels):
-  return tf.io.decode_image(encoded, channels=channels, expand_animations=False)
+def _decoded(encoded, channels, orientation):
+  pixels = tf.io.decode_image(encoded, channels=channels, expand_animations=False)
+  return tf.cond(orientation > 1, lambda: _upright(pixels, orientation), lambda: pixels)
 
 
 def _resized(pixels, height, width):
   return tf.cast(tf.round(tf.image.resize(pixels, (height, width))), tf.uint8)
 
 
-def _window(encoded, channels, choose):
-  """Decodes a part of an image. For a JPEG, decodes only that part, which saves time."""
+def _orientation(encoded):
+  """Returns the EXIF orientation of a JPEG file, 1 to 8 (int32); 1 if there is none."""
+
+  def of_exif():
+    header = tf.io.decode_raw(tf.strings.substr(encoded, 0, _EXIF_BYTES), tf.uint8)
+    found = tf.cast(tf.reduce_max([_after(header, tag) for tag in _ORIENTATIONS]), tf.int32)
+    return tf.where((found > 0) & (found < 9), found, 1)
+
+  start = tf.strings.substr(encoded, 0, _EXIF_START)
+  has_exif = tf.io.is_jpeg(encoded) & tf.strings.regex_full_match(start, _HAS_EXIF)
+  return tf.cond(has_exif, of_exif, lambda: tf.constant(1))
+
+
+def _after(header, tag):
+  """Returns the byte after a sequence of bytes; 0 if the header does not have it."""
+  following = header[len(tag) :]
+  count = tf.size(following)
+  same = tf.reduce_all([header[i : i + count] == byte for i, byte in enumerate(tag)], 0)
+  return tf.reduce_max(tf.where(same, following, tf.zeros_like(following)))
+
+
+def _upright(pixels, orientation):
+  """Turns and mirrors pixels [h, w, c] as the EXIF standard defines the orientations."""
+
+  def is_any(*orientations):
+    return tf.reduce_any(tf.equal(orientation, orientations))
+
+  pixels = tf.cond(orientation > 4, lambda: tf.transpose(pixels, [1, 0, 2]), lambda: pixels)
+  pixels = tf.cond(is_any(2, 3, 6, 7), lambda: pixels[:, ::-1], lambda: pixels)
+  return tf.cond(is_any(3, 4, 7, 8), lambda: pixels[::-1], lambda: pixels)
+
+
+def _window(encoded, channels, orientation, choose):
+  """Decodes a part of an image. For an upright JPEG, decodes only that part, which saves time."""
 
   def of_jpeg():
     window = choose(tf.image.extract_jpeg_shape(encoded)[:2])
     return tf.image.decode_and_crop_jpeg(encoded, window, channels=channels)
 
   def of_others():
-    pixels = _decoded(encoded, channels)
+    pixels = _decoded(encoded, channels, orientation)
     top, left, height, width = tf.unstack(choose(tf.shape(pixels)[:2]))
     return pixels[top : top + height, left : left + width]
 
-  return tf.cond(tf.io.is_jpeg(encoded), of_jpeg, of_others)
+  return tf.cond(tf.io.is_jpeg(encoded) & tf.equal(orientation, 1), of_jpeg, of_others)
 
 
 def central_window(shape: tf.Tensor, ratio: float) -> tf.Tensor:

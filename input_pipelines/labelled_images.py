@@ -11,6 +11,8 @@ from trainer import errors
 
 from . import in_memory
 
+_SHOWN = 100  # names of unreadable examples in an error
+
 
 @dataclasses.dataclass(frozen=True)
 class Source:
@@ -50,7 +52,7 @@ def map_examples(
     The number of the batch's first example, and a tuple of numpy arrays [b, ...].
 
   Raises:
-    InputError: the function failed for an example; the message names it.
+    InputError: the function failed for examples; the message names them.
   """
   converted = in_memory.converted(function)
 
@@ -72,11 +74,29 @@ def map_examples(
   except tf.errors.OpError as error:
     # TensorFlow's error does not name the failed example of the batch. So try the examples one by
     # one.
-    raise errors.InputError(
-      _found(source, stream.skip(done), function) or _reason(error)
-    ) from error
+    rest = stream.skip(done)
+    said = _found(source, rest, function) or _reason(error)
+    raise errors.InputError(said + _others(source, done, rest, converted)) from error
   if source.count is not None and done < source.count:
     raise errors.InputError(f"{source.name} ended after {done:,} of {source.count:,} examples.")
+
+
+def _others(source, done, rest, function):
+  """Returns a sentence with all unreadable examples after the first `done`; "" for just one."""
+
+  @in_memory.as_written
+  def check(position, example):
+    with tf.control_dependencies(tf.nest.flatten(function(example[1], example[2]))):
+      return tf.identity(position)
+
+  readable = rest.map(check, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+  passed = {int(position) for position in readable.ignore_errors()}
+  failed = [position for position in range(done, source.count or done) if position not in passed]
+  if len(failed) < 2:
+    return ""
+  names = [source.example_name(position) for position in failed[:_SHOWN]]
+  names += ["..."] * (len(failed) > _SHOWN)
+  return f" {len(failed):,} of {source.count:,} examples are unreadable: {', '.join(names)}"
 
 
 def _found(source, stream, function):

@@ -63,6 +63,17 @@ def test_the_failing_example_is_named(place):
     results(source(values), batch_size=2)
 
 
+def test_all_failing_examples_are_named():
+  values = np.ones(300)
+  values[[3, 150, 299]] = -1
+  named = (
+    "^photo 3 is damaged: not positive.* 3 of 300 examples are unreadable: "
+    "photo 3, photo 150, photo 299$"
+  )
+  with pytest.raises(errors.InputError, match=named):
+    results(source(values), batch_size=2)
+
+
 def test_batches_before_the_failure_are_given():
   found = labelled_images.map_examples(source([1, 1, 1, -1]), positive, batch_size=2)
   assert next(found)[0] == 0

@@ -25,10 +25,11 @@ def read(loaded, *paths):
   return list(found), count
 
 
-def test_a_folder_has_its_images_in_order_without_hidden_files(tmp_path):
-  for name in ("b.PNG", "a.jpg", ".c.png", "d.txt"):
+def test_a_folder_has_its_images_in_order_and_names_other_files(tmp_path, caplog):
+  for name in ("b.PNG", "a.jpg", ".c.png", "d.webp", "e.tif", "f.WEBP"):
     (tmp_path / name).touch()
   found, count = read(IMAGES, tmp_path)
+  assert f"Ignored files in {tmp_path}: 2 .webp, 1 .tif; expected .jpg, .jpeg, " in caplog.text
   paths = [str(tmp_path / "a.jpg"), str(tmp_path / "b.PNG")]
   assert ([example.paths for example in found], count) == ([{"image": path} for path in paths], 2)
 
@@ -99,7 +100,7 @@ def test_another_kind_of_file_has_an_entry(tmp_path):
     (LINE, "a.png", "--input has images, and the model takes name, x; it decodes nothing"),
     (BOTH, "a.png", "the model takes age, image; it decodes image"),
     (IMAGES, "none.png", r"There is no file .*none\.png \(--input\)"),
-    (IMAGES, "empty", r"The folder .*empty \(--input\) has no images"),
+    (IMAGES, "empty", r"The folder .*empty \(--input\) has no images: .*; found no file"),
   ],
 )
 def test_inputs_that_cannot_work_are_refused(loaded, path, message, tmp_path):
