@@ -132,13 +132,24 @@ def _call(main, argv):
       raise
     _fail(message(error), error.exit_code)
   except KeyboardInterrupt as error:
-    print("interrupted" + (f": {error}" if error.args else ""), file=sys.stderr)
+    _print("interrupted" + (f": {error}" if error.args else ""))
     sys.exit(130)
 
 
 def _fail(text, code=2):
-  print(f"error: {text}", file=sys.stderr)
+  _print(f"error: {text}")
   sys.exit(code)
+
+
+def _print(text):
+  width = _width()
+  print(text if width is None else formatting.fold(text, width, indent=2), file=sys.stderr)
+
+
+def _width():
+  """Returns the columns of the terminal to fill; None without a terminal."""
+  columns = formatting.terminal_columns(sys.stderr)
+  return None if columns is None else max(columns - formatting.ROOM, 1)
 
 
 def _about_the_run(record):
@@ -173,11 +184,9 @@ class LineFormatter(logging.Formatter):
     level = f"{record.levelname.lower()}: " if record.levelno > logging.INFO else ""
     time = self.formatTime(record, self.datefmt)
     head = f"{time} {level}"
-    columns = formatting.terminal_columns(sys.stderr)
-    if columns is None:
+    width = _width()
+    if width is None:
       return head + record.getMessage()
-    # Some terminals begin a new line at once when text fills the last column.
-    width = columns - 1
     match record.args:
       case (formatting.Fields() as fields,):
         return head + fields.fit(width - len(head))

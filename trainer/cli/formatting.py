@@ -6,6 +6,10 @@ import textwrap
 from collections.abc import Collection, Sequence
 from typing import IO
 
+# Columns that a line on a terminal leaves free. The terminal echoes typed characters beside the
+# line, as ^C^C: it would break a word of a full line, and could not erase a wrapped bar.
+ROOM = 5
+
 
 class Fields:
   """A line of fields; a narrow terminal omits some.

@@ -57,7 +57,9 @@ def minimize(
       `trainer.global_mean`, the gradient of the mean over all their values. The optimizer counts
       its updates; the global step counts every step.
     ema_decay: float in (0, 1); keeps exponential moving averages of the trained variables, named
-      `ema/<name>`. Evaluation, prediction and export use them (RunConfig.evaluate_ema).
+      `ema/<name>`. Evaluation, prediction and export use them (RunConfig.evaluate_ema). Each update
+      of the optimizer moves them, one in `accumulate_steps` steps. The first update copies the
+      variables; from then on the decay is constant, without a warm-up.
     groups: settings for groups of variables; a variable belongs to the first group that names it.
     lookahead: keep slow weights, named `lookahead/<name>`, and train from them.
 

@@ -20,10 +20,6 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 _LONG = 100 * 365.25 * 24 * 3600  # seconds
 
-# Columns to the right of the bar. A terminal echoes typed characters there, as ^C^C: after a
-# wrapped line it could not erase the bar.
-_ROOM = 5
-
 _BAR_WIDTH = 40
 _LEAST_BAR_WIDTH = 10  # Leave out a narrower bar.
 
@@ -83,7 +79,7 @@ class _Bar:
     # Ask at each refresh, since a window changes its size. rich's console prefers the variable
     # COLUMNS, and that may be another window's.
     columns = min(console.width, formatting.terminal_columns(console.file) or console.width)
-    width = columns - _ROOM
+    width = columns - formatting.ROOM
     final_step = self._final_step
     fields = [(0, _step(self.step, final_step))]
     if self.report is not None:

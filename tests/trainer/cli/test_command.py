@@ -177,6 +177,21 @@ def test_tensorflows_chatter_is_shown_where_it_is_asked_for(run, monkeypatch):
   assert shown == [True]
 
 
+TEXT = "Ctrl-C: saving at the end of this loop. A second one ends at once, without saving. "
+
+
+@pytest.mark.parametrize("columns", [1, 30, 60, 80])
+def test_lines_of_a_terminal_have_room_for_its_echo(run, monkeypatch, columns):
+  monkeypatch.setattr(command.formatting, "terminal_columns", lambda file: columns)
+  record = logging.LogRecord("absl", logging.WARNING, "a.py", 1, 2 * TEXT, (), None)
+  interrupted = run(raiser(preemption.Interrupted(2 * TEXT)))[2]
+  mistaken = run(raiser(errors.SettingError(2 * TEXT)))[2]
+  for shown in (command.LineFormatter().format(record), interrupted, mistaken):
+    lines = shown.strip().split("\n")
+    assert " ".join(" ".join(lines).split()).endswith((2 * TEXT).strip())
+    assert columns == 1 or all(len("^C^C") + len(line) < columns for line in lines)
+
+
 def test_log_lines_have_a_time_and_from_warnings_on_a_level(run):
   def main(argv):
     for level, path in (
