@@ -29,6 +29,7 @@ import gin
 from absl import logging
 
 from trainer import config, errors, run_config
+from trainer.cli import formatting
 from trainer.config import gin_names
 
 # Gin files name these without an import: model_fn_from_keras, the hooks.
@@ -477,7 +478,7 @@ def _check_awaited(traced, keep, asked):
 def _say_done(runner, results, exporters):
   model_dir = files.shown(runner.model_dir)
   shown = "\n".join(
-    f"  {name:<16} {value:.5g}" if isinstance(value, float) else f"  {name:<16} {value}"
+    f"  {name:<16} {formatting.five_digits(value) if isinstance(value, float) else value}"
     for name, value in results.items()
   )
   exported = [

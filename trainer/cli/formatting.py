@@ -89,6 +89,13 @@ def three_digits(value: float) -> str:
   return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
 
 
+def five_digits(value: float) -> str:
+  """Returns a metric with five digits, the same for a float32 and a float64 of it."""
+  # A float32 has seven digits. As a float64, the float32 0.687875 is 0.68787497, which would round
+  # to 0.68787 beside a report's 0.68788.
+  return f"{float(f'{value:.7g}'):.5g}"
+
+
 def table(
   header: Sequence[str] | None, rows: Sequence[Sequence[object]], right: Collection[int] = ()
 ) -> str:

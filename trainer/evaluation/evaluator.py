@@ -8,6 +8,7 @@ from absl import logging
 
 from trainer import errors, spec
 from trainer.checkpoints import leases, model_values
+from trainer.cli import formatting
 from trainer.devices import workers as workers_lib
 from trainer.evaluation import batches, record
 from trainer.hooks import estimator_protocol, hook_list, session_run
@@ -90,7 +91,7 @@ class Evaluator:
       )
     values = dict(result.values, global_step=int(self.program.global_step.numpy()))
     shown = ", ".join(
-      f"{key} = {value:.5g}" if isinstance(value, float) else f"{key} = {value}"
+      f"{key} = {formatting.five_digits(value) if isinstance(value, float) else value}"
       for key, value in values.items()
     )
     logging.info(

@@ -20,6 +20,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
+from trainer.cli import formatting
 from trainer.config import gin_names
 from trainer.hooks.estimator_protocol import Estimator
 from trainer.inputs import decodable
@@ -234,7 +235,7 @@ def _badness(pair):
 
 
 def _rounded(value):
-  return float(f"{value:.5g}") if np.isfinite(value) else None
+  return float(formatting.five_digits(value)) if np.isfinite(value) else None
 
 
 def _shown(report: dict[str, Any], path: str) -> str:

@@ -258,7 +258,7 @@ def _shape(shape: Sequence[int | None] | None) -> str:
 
 
 def _number(value):
-  return "not defined" if value is None else f"{value:.5g}"
+  return "not defined" if value is None else formatting.five_digits(value)
 
 
 def _table(header, rows):

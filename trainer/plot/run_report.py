@@ -320,7 +320,9 @@ def _shown(value):
 def _value(value):
   if value is None:
     return "not a number"
-  return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.5g}"
+  if abs(value) >= 10_000:
+    return f"{value:,.0f}"
+  return f"{float(formatting.five_digits(value)):,.5g}"
 
 
 def _size(folder):

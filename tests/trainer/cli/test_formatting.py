@@ -1,5 +1,6 @@
 """Sizes and tables as text."""
 
+import numpy as np
 import pytest
 
 from trainer.cli import formatting
@@ -26,6 +27,21 @@ def test_a_size_in_memory(count, text):
 )
 def test_a_number_with_three_digits(value, text):
   assert formatting.three_digits(value) == text
+
+
+@pytest.mark.parametrize(
+  ("value", "text"),
+  [
+    (0.687875, "0.68788"),
+    (12345.678, "12346"),
+    (1.0, "1"),
+    (np.inf, "inf"),
+    (1e-9 / 3, "3.3333e-10"),
+  ],
+)
+def test_five_digits_are_the_same_in_both_precisions(value, text):
+  assert formatting.five_digits(value) == text
+  assert formatting.five_digits(float(np.float32(value))) == text
 
 
 def test_fields_of_the_highest_rank_go_first_until_line_fits():
