@@ -304,3 +304,58 @@ def test_a_training_stops_by_the_metrics_of_its_evaluations(tmp_path, monkeypatc
     experimental.stop_if_lower_hook(made, "f2", 0.5)(1, {}, made)
   with pytest.raises(ValueError, match="exactly one of"):
     experimental.stop_if_lower_hook(made, "f1", 0.5, run_every_steps=2)
+
+
+def average_fn(features, labels, mode):
+  """w = 1 after one step; its moving average is 0.5."""
+  w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+  loss = tf.square(w - 1.0) + 0.0 * tf.reduce_mean(features["x"])
+  train_op = None
+  if mode == tf_estimator.ModeKeys.TRAIN:
+    train_op = tf.train.GradientDescentOptimizer(0.5).minimize(loss, tf.train.get_global_step())
+    average = tf.train.ExponentialMovingAverage(0.5)
+    with tf.control_dependencies([train_op]):
+      train_op = average.apply(tf.trainable_variables())
+  predictions = features["x"][:, 0] * 0.0 + w
+  metrics = {"w": tf.metrics.mean(w)}
+  return tf_estimator.EstimatorSpec(
+    mode, loss=loss, train_op=train_op, predictions=predictions, eval_metric_ops=metrics
+  )
+
+
+class LoadAverages(tf.train.SessionRunHook):
+  def __init__(self, folder):
+    self.folder = folder
+
+  def begin(self):
+    self.saver = tf.train.Saver(tf.train.ExponentialMovingAverage(0.5).variables_to_restore())
+
+  def after_create_session(self, session, coord):
+    self.saver.restore(session, tf.train.latest_checkpoint(self.folder))
+
+
+class Assign(tf.train.SessionRunHook):
+  def begin(self):
+    self.op = [one for one in tf.global_variables() if one.op.name == "w"][0].assign(0.25)
+
+  def after_create_session(self, session, coord):
+    session.run(self.op)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:2"])
+@pytest.mark.parametrize(
+  ("hook", "value"), [(LoadAverages, 0.5), (lambda folder: Assign(), 0.25)], ids=["saver", "assign"]
+)
+def test_a_hooks_values_come_after_the_checkpoints(tmp_path, device, hook, value):
+  estimator = programs.estimator(tmp_path, fn=average_fn, device=device)
+  estimator.train(batches(16), steps=1)
+  folder = str(tmp_path)
+  assert estimator.evaluate(batches(16), steps=2, hooks=[hook(folder)])["w"] == value
+  assert estimator.evaluate(batches(16), steps=2)["w"] == 1.0
+  found = estimator.predict(batches(16), hooks=[hook(folder)])
+  first = next(found)
+  # Another call must not change what the prediction goes on with, nor see it.
+  assert estimator.evaluate(batches(16), steps=2)["w"] == 1.0
+  assert {float(first), *(float(next(found)) for _ in range(40))} == {value}
+  assert float(next(estimator.predict(batches(16)))) == 1.0
+  assert estimator.get_variable_value("w") == 1.0

@@ -125,6 +125,11 @@ class ModelValues:
     self._held = _Held(path, frozenset(names), {}, self._store.sessions)
     self._found_averages = path, _averages(names) if self._use_averages else {}
 
+  def keep_assigned(self) -> None:
+    """Makes what a prediction's hooks have just assigned part of the values to predict with."""
+    if self._held is not None:
+      self._held = dataclasses.replace(self._held, sessions=self._store.sessions)
+
   def load(self, source: str) -> None:
     """Loads a source to train from: the weights themselves, not their moving averages.
 

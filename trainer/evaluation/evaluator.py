@@ -75,16 +75,19 @@ class Evaluator:
       estimator,
       self.watchdog.stage,
     )
-    all_hooks.begin()
     with (
       self.watchdog.stage("evaluation"),
-      step_errors.of_step(self.program.calls.model_name, Kind.EVAL),
-      read_errors.translate(eval_input.input_fn, Kind.EVAL),
       self.values.load_for_inference(checkpoint_path, names) as checkpoint,
     ):
-      result = batches.evaluate(
-        self.loops, eval_input.traced, eval_input.iterator, name or "", steps, self._beat
-      )
+      # After the load: a hook may assign other values, such as moving averages.
+      all_hooks.begin()
+      with (
+        step_errors.of_step(self.program.calls.model_name, Kind.EVAL),
+        read_errors.translate(eval_input.input_fn, Kind.EVAL),
+      ):
+        result = batches.evaluate(
+          self.loops, eval_input.traced, eval_input.iterator, name or "", steps, self._beat
+        )
     if not result.examples:
       raise errors.InputError(
         f"The eval input_fn {spec.name_of(eval_input.input_fn)} gave no example to evaluate."

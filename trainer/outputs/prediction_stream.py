@@ -105,7 +105,7 @@ class Predictor:
     names = self.program.calls.call_scaffold_fn(Kind.PREDICT)
     with reading:
       yield
-      hooks.begin()
+      has_begun = False
       while True:
         leases.renew()
         with (
@@ -114,12 +114,19 @@ class Predictor:
           _explain_gone(),
           # Another call may have used the variables since the last `next()`.
           self.values.reload_for_inference(checkpoint, names),
-          step_errors.of_step(self.program.calls.model_name, Kind.PREDICT),
-          read_errors.translate(input_fn, Kind.PREDICT),
-          self.watchdog.stage("a batch to predict"),
         ):
-          result = next(groups, None)
-          step = int(self.program.global_step.numpy())
+          if not has_begun:
+            has_begun = True
+            # After the load: a hook may assign other values, which the batches keep.
+            hooks.begin()
+            self.values.keep_assigned()
+          with (
+            step_errors.of_step(self.program.calls.model_name, Kind.PREDICT),
+            read_errors.translate(input_fn, Kind.PREDICT),
+            self.watchdog.stage("a batch to predict"),
+          ):
+            result = next(groups, None)
+            step = int(self.program.global_step.numpy())
         if result is None:
           break
         predictions, element = result

@@ -14,7 +14,7 @@ import contextvars
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -142,6 +142,12 @@ def changes_a_variable(kind: str) -> bool:
 def left_out(operation: tf.Operation) -> LeftOut | None:
   """Returns the assignment that an operation replaces, or None."""
   return getattr(operation.graph, _LEFT_OUT, {}).get(operation.name)
+
+
+def inputs(operation: tf.Operation) -> Sequence[tf.Tensor]:
+  """Returns an operation's inputs; those of the assignment that it replaces, if it does."""
+  replaced = left_out(operation)
+  return operation.inputs if replaced is None else replaced.inputs
 
 
 def name_of_input(tensor: tf.Tensor) -> str:

@@ -26,9 +26,10 @@ reads what it has just assigned: its reads stay where it makes them.
 import contextlib
 import contextvars
 import dataclasses
+import operator
 import traceback
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -207,7 +208,10 @@ def that_run(operations: Iterable[tf.Operation]) -> list[tf.Operation]:
   return [each for each in operations if each.name not in left_out.get(each.graph, ())]
 
 
-def reached(operations: Iterable[tf.Operation]) -> set[tf.Operation]:
+def reached(
+  operations: Iterable[tf.Operation],
+  inputs: Callable[[tf.Operation], Sequence[tf.Tensor]] = operator.attrgetter("inputs"),
+) -> set[tf.Operation]:
   """Returns operations of a graph and everything that they need, by inputs and control inputs.
 
   In a graph that runs only fetched operations, it ignores automatic control dependencies.
@@ -218,7 +222,7 @@ def reached(operations: Iterable[tf.Operation]) -> set[tf.Operation]:
     operation = waiting.pop()
     if operation not in found:
       found.add(operation)
-      waiting += [tensor.op for tensor in operation.inputs]
+      waiting += [tensor.op for tensor in inputs(operation) if not hasattr(tensor, "numpy")]
       waiting += control_inputs(operation)
   return found
 

@@ -35,8 +35,6 @@ from trainer.compat.graph_mode import listeners as listeners_lib
 
 v1 = tf.compat.v1
 
-_KINDS = {"train": trainer.ModeKeys.TRAIN, "eval": trainer.ModeKeys.EVAL}
-
 # Attributes of trainer.Estimator, on the class and on its objects.
 _OF_OCTET = {name for name in dir(trainer.Estimator) if not name.startswith("_")}
 _OF_OCTET |= {"device", "watchdog", "workers"}
@@ -82,7 +80,7 @@ class Estimator(reading.Reading):
     _check_arguments(model_fn, params)
     self._sizes: dict[str, int] = {}  # kind → batch size of all cores together
     self._runners: dict[tuple, trainer.Estimator] = {}  # sizes → trainer.Estimator
-    self._given_hooks = {mode: fetches.GivenHooks([]) for mode in _KINDS.values()}
+    self._given_hooks: dict[str, fetches.GivenHooks] = {}
     self._trainings = 0
     self._is_training = False
 
@@ -243,12 +241,13 @@ class Estimator(reading.Reading):
   ) -> Iterator[Any]:
     """Predicts; see trainer.Estimator.predict."""
     keys = [predict_keys] if isinstance(predict_keys, str) else predict_keys
-    self._begin(trainer.ModeKeys.PREDICT)
+    adapted = self._adapted(trainer.ModeKeys.PREDICT, hooks)
     reader = self._reader("predict", input_fn)
-    adapted = session_hooks.adapt(hooks)
     found = self._run(
       lambda: self.octet.predict(reader, keys, adapted, checkpoint_path, yield_single_examples)
     )
+    if session_hooks.needs_trace(adapted):  # no other call may share the variables that they assign
+      self._runners.clear()
     return program_errors.each_of_program(found)
 
   @program_errors.of_program()
@@ -340,8 +339,8 @@ class Estimator(reading.Reading):
     self._begin(mode)
     every = self._steps_between_hooks
     adapted = session_hooks.adapt(hooks, every)
-    before = self._given_hooks[mode].hooks
-    if session_hooks.needs_trace(adapted) or session_hooks.needs_trace(before):
+    before = self._given_hooks.get(mode)
+    if session_hooks.needs_trace(adapted) or (before and session_hooks.needs_trace(before.hooks)):
       self._runners.clear()
     self._given_hooks[mode] = fetches.GivenHooks(adapted, every)
     return adapted

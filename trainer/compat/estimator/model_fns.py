@@ -91,19 +91,25 @@ def adapt(
       # A session ran the initializers once, before the first step. Here they run in each step,
       # before the look-ups.
       fetched_operations.fetch(v1.get_collection(v1.GraphKeys.TABLE_INITIALIZERS))
-      return _octet_spec(made, mode, batch, given_hooks(mode), due)
+      # An export's params have no batch_size, and it calls no hooks.
+      hooks = given_hooks(mode) if "batch_size" in params else None
+      return _octet_spec(made, mode, batch, hooks, due)
 
   octet_model_fn.__qualname__ = spec.name_of(model_fn)
   return octet_model_fn
 
 
 def _octet_spec(
-  made: Any, mode: str, batch: Any, given_hooks: fetches.GivenHooks, due: list[tuple[Any, Any]]
+  made: Any,
+  mode: str,
+  batch: Any,
+  given_hooks: fetches.GivenHooks | None,
+  due: list[tuple[Any, Any]],
 ) -> Any:
   """Returns a trainer.EstimatorSpec for a model_fn's result; leaves other types to Octet."""
   if not isinstance(made, EstimatorSpec | TPUEstimatorSpec):
     return made
-  eval_metrics = host_call = training_hooks = evaluation_hooks = None
+  eval_metrics = host_call = training_hooks = evaluation_hooks = prediction_hooks = None
   scaffold_fn = scaffold_init.scaffold_fn(made, due)
   if mode == ModeKeys.EVAL:
     if made.eval_metrics is not None:
@@ -113,6 +119,11 @@ def _octet_spec(
     eval_metrics, evaluation_hooks = fetches.attach_to_eval_metrics(
       eval_metrics, list(made.evaluation_hooks or ()), given_hooks, made, batch
     )
+  if mode == ModeKeys.PREDICT and given_hooks is not None:
+    given_hooks.attach()
+    prediction_hooks = session_hooks.adapt(made.prediction_hooks)
+    for hook in prediction_hooks:
+      session_hooks.attach(hook, None)
   if mode == ModeKeys.TRAIN:
     hooks = [*(made.training_hooks or ()), *(made.training_chief_hooks or ())]
     if scaffold_fn is not None:
@@ -143,7 +154,7 @@ def _octet_spec(
     host_call=host_call,
     training_hooks=training_hooks or None,
     evaluation_hooks=evaluation_hooks or None,
-    prediction_hooks=session_hooks.adapt(made.prediction_hooks) or None,
+    prediction_hooks=prediction_hooks or None,
   )
 
 

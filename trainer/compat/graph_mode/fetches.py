@@ -131,16 +131,19 @@ class GivenHooks:
     self._graph: Any = None
     self._fetched: list[Fetched] = []
 
-  def attach(self, step: Step) -> None:
-    """Lets the hooks ask for tensors, on the first replica traced in a graph."""
+  def attach(self, step: Step | None = None) -> None:
+    """Lets the hooks ask for tensors, on the first replica traced in a graph.
+
+    Without a step, as in a prediction, they ask for none.
+    """
     # Every replica traces the model_fn in the same graph. The hooks ask once; the other replicas
     # repeat the fetches, so that all host_calls send the same tensors.
     graph = v1.get_default_graph()
     if self._graph is not graph:
       for hook in self.hooks:
         session_hooks.attach(hook, step)
-      self._graph, self._fetched = graph, list(step.fetched)
-    else:
+      self._graph, self._fetched = graph, list(step.fetched) if step else []
+    elif step is not None:
       step.fetched.extend(self._fetched)
 
 

@@ -73,7 +73,7 @@ class MetricGraph:
       # The host counts the cores by these rows. The updates may need no other tensor of the batch.
       self.tensors["cores"], self._cores = host_rows.send("cores", tf.zeros([batch]), batch)
       changing = [one for one in updates if one.name in self._on_host]
-      given = list(itertools.chain.from_iterable(map(_inputs, changing)))
+      given = list(itertools.chain.from_iterable(map(assignments.inputs, changing)))
       for tensor in given:
         self._send(tensor)
       # A constant has no value on the host until its operation is copied, so it goes with the
@@ -87,10 +87,10 @@ class MetricGraph:
     found: set[str] = set()
     # `operations` are in the order of the graph, so each operation comes after those it needs.
     for operation in operations:
-      before = [tensor.op.name for tensor in _inputs(operation) if not _is_eager(tensor)]
+      before = [tensor.op.name for tensor in assignments.inputs(operation) if not _is_eager(tensor)]
       before += [one.name for one in fetched_operations.control_inputs(operation)]
       if any(name in found or name in self._stand_ins for name in before) or any(
-        self._variable(tensor) is not None for tensor in _inputs(operation)
+        self._variable(tensor) is not None for tensor in assignments.inputs(operation)
       ):
         found.add(operation.name)
     return found
@@ -174,7 +174,7 @@ class MetricGraph:
     twins: dict[int, tf.Variable] = {}
     found = {}
     operations = itertools.chain(self._updates, *self._of_values.values())
-    for tensor in itertools.chain.from_iterable(map(_inputs, operations)):
+    for tensor in itertools.chain.from_iterable(map(assignments.inputs, operations)):
       variable = self._variable(tensor)
       if variable is not None:
         if id(variable) not in twins:
@@ -228,12 +228,6 @@ def _reached(wanted: Iterable[Any]) -> list[tf.Operation]:
   return [one for one in v1.get_default_graph().get_operations() if one in found]
 
 
-def _inputs(operation: tf.Operation) -> Sequence[tf.Tensor]:
-  """Returns an operation's inputs; for a left-out assignment, its former inputs."""
-  left_out = assignments.left_out(operation)
-  return operation.inputs if left_out is None else left_out.inputs
-
-
 def _is_eager(tensor: tf.Tensor) -> bool:
   return hasattr(tensor, "numpy")
 
@@ -256,7 +250,7 @@ def _changed_variables(
   for operation in operations:
     left_out = assignments.left_out(operation)
     if assignments.changes_a_variable(operation.type if left_out is None else left_out.kind):
-      key = id(assignments.eager_handle(_inputs(operation)[0]))
+      key = id(assignments.eager_handle(assignments.inputs(operation)[0]))
       found |= {key: own[key]} if key in own else {}
   return found
 

@@ -100,13 +100,14 @@ class _Foreign(session_run.SessionRunHookAdapter):
       self.next_step = self._next_step
 
   def attach(self, step: Any) -> None:
+    """Calls begin; then asks the step for tensors, if there is one: no prediction gives any."""
     self._is_attached = True
     self.session.attach()
-    self._global_step = step.global_step
+    self._global_step = v1.train.get_global_step()
     # As TensorFlow: begin comes before the first before_run, and may add operations to the graph
     # that before_run fetches.
     self.hook.begin()
-    self._fetched = [
+    self._fetched = [] if step is None else [
       (fetch, step.fetch(fetch, self.hook))
       for fetch in _leaves(self._asked_early())
       # The loop knows the global step without a fetch.
@@ -114,8 +115,7 @@ class _Foreign(session_run.SessionRunHookAdapter):
     ]
 
   def begin(self, estimator: Any) -> None:
-    # `attach` runs while a step is traced. A hook of a prediction, or of an evaluation without a
-    # trace, has not begun.
+    # `attach` runs while a step is traced. A hook without a trace has not begun.
     if not self._is_attached:
       self.hook.begin()
     with self._in_graph():
@@ -270,8 +270,8 @@ def _has_own_methods(hook: NativeHook) -> bool:
 
 
 def attach(hook: Any, step: Any) -> None:
-  """Lets a hook ask for tensors of a step."""
-  if isinstance(hook, _Native | _Foreign):
+  """Lets a hook ask for tensors of a step; without a step it may only use the graph."""
+  if isinstance(hook, _Foreign) or (step is not None and isinstance(hook, _Native)):
     hook.attach(step)
 
 

@@ -95,10 +95,12 @@ class Session:
     if self._store is None:
       raise errors.SettingError(f"A hook restores {path}, but Octet has traced no model_fn.")
     model = self._store.variables
+    self._store.sessions += 1  # the variables have no longer the checkpoint's values
     wanted = {name: name for name in model} if wanted is None else wanted
     initial_checkpoints.apply(
       [initial_checkpoints.CheckpointInitializer.of(path, wanted, model)], model
     )
+    self._store.mark_assigned()
 
   def _compute(self, made: list[Any], fed: dict[Any, Any]) -> list[Any]:
     # The key is the identity of graph objects, which `_Copy` keeps alive: no id is ever reused.
@@ -206,12 +208,12 @@ class _Copy:
     # An operation ran with the handle of one replica's copy only. Copies of the others would differ
     # from then on, without an error.
     changed = {
-      id(self._captured[id(tensor)])
+      id(assignments.eager_handle(tensor))
       for part in self._parts
       for operation in part.inner
       if operation.type != _READ
-      for tensor in operation.inputs
-      if id(tensor) in self._captured
+      for tensor in assignments.inputs(operation)
+      if tensor.dtype == tf.resource
     }
     for variable in store.variables.values():
       copies = store.strategy.experimental_local_results(variable)
@@ -236,7 +238,10 @@ class _Part:
 
   def __init__(self, made: list[Any], fed: list[tf.Tensor]) -> None:
     self.made = made
-    operations = fetched_operations.reached([getattr(one, "op", one) for one in made])
+    # An evaluation leaves assignments out of its steps. A session runs them.
+    operations = fetched_operations.reached(
+      [getattr(one, "op", one) for one in made], assignments.inputs
+    )
     self.inner = [each for each in operations if not _is_source(each)]
     self._given = [each.outputs[0] for each in operations if _is_source(each)]
     self.sources = [each for each in self._given if all(each is not one for one in fed)]
@@ -254,7 +259,8 @@ class _Part:
     """
     if not self.inner:
       return [values[id(one)] for one in self.made]
-    inputs = {}
+    given = (tensor for operation in self.inner for tensor in assignments.inputs(operation))
+    inputs = {assignments.name_of_input(one): one for one in given if hasattr(one, "numpy")}
     for one in self._given:
       inputs[one.name] = values[id(one)] if id(one) in values else values[id(_captured(one))]
     return graph_copies.copy(self.inner, inputs, [one.name for one in self.made])
