@@ -389,3 +389,16 @@ def test_a_label_may_be_taken_out_of_what_an_iterator_gives():
     [1, 2],
     [3, 4],
   )
+
+
+def test_steps_of_a_division_are_rounded_up(tmp_path):
+  estimator = programs.estimator(tmp_path)
+  estimator.train(batches(16), steps=2.5)
+  assert estimator.get_variable_value("global_step") == 3
+  estimator.train(batches(16), max_steps=np.float32(3.5))
+  assert estimator.get_variable_value("global_step") == 4
+  train_spec = tf_estimator.TrainSpec(batches(16), max_steps=4.25)
+  found, _ = tf_estimator.train_and_evaluate(
+    estimator, train_spec, tf_estimator.EvalSpec(batches(16), steps=1.5)
+  )
+  assert found["global_step"] == 5

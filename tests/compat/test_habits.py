@@ -376,3 +376,18 @@ def test_an_input_that_a_hook_feeds_says_what_to_do():
     errors.InputError, match=r"input_fn makes a dataset of a tf.placeholder.*give"
   ):
     input_fns.call(input_fn)
+
+
+def test_a_variable_is_true_whatever_its_value(tmp_path):
+  """Programs write `average if average else variable`."""
+  seen = {}
+
+  def look(x):
+    zero = tf.get_variable("zero", [], initializer=tf.zeros_initializer())
+    average = tf.train.ExponentialMovingAverage(0.5)
+    average.apply([zero])
+    seen["is_true"] = [bool(zero), bool(average.average(zero))]
+
+  in_a_model_fn(tmp_path, look)
+  assert seen["is_true"] == [True, True]
+  assert not tensorflow.Variable(0.0)

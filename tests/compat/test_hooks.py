@@ -336,7 +336,7 @@ class LoadAverages(tf.train.SessionRunHook):
 
 class Assign(tf.train.SessionRunHook):
   def begin(self):
-    self.op = [one for one in tf.global_variables() if one.op.name == "w"][0].assign(0.25)
+    self.op = next(one for one in tf.global_variables() if one.op.name == "w").assign(0.25)
 
   def after_create_session(self, session, coord):
     session.run(self.op)

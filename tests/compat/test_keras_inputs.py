@@ -35,3 +35,14 @@ def test_other_inputs_have_no_value():
       tf.identity(tf.keras.layers.add([given, tf.keras.Input([2])]))
   with pytest.raises(ValueError, match="must be a KerasTensor"):
     tf.keras.Input(tensor=tf.ones([1, 2]))
+
+
+def test_a_model_of_keras_applications_takes_a_tensor():
+  with tf.Graph().as_default(), habits.enable(), tf.Session() as session:
+    images = tf.ones([1, 32, 32, 3])
+    model = tf.keras.applications.MobileNet(
+      alpha=0.25, input_tensor=images, weights=None, classes=5
+    )
+    logits = model(images, training=True)
+    session.run(tf.global_variables_initializer())
+    np.testing.assert_allclose(session.run(tf.reduce_sum(logits)), 1.0, rtol=1e-5)

@@ -9,6 +9,7 @@ import pytest
 import tensorflow
 
 import trainer.compat.v1 as tf
+import trainer.compat.v2 as v2
 from tests import long
 from tests.compat import keras_names_2_15
 from trainer.checkpoints import former_names, reader
@@ -171,3 +172,15 @@ def test_a_native_model_fn_has_the_names_of_keras():
       return keras.layers.DepthwiseConv1D(1, use_bias=False)(model(tensorflow.ones([4, 4]))[None])
 
   assert list(variables_of(fn)) == ["sequential/dense/kernel", "depthwise_conv1d/kernel"]
+
+
+@pytest.mark.parametrize("api", [tf, v2])
+def test_older_arguments_of_keras_have_their_meaning(api):
+  optimizers = api.keras.optimizers
+  assert float(optimizers.Adam(lr=0.5).learning_rate) == 0.5
+  decaying = optimizers.SGD(lr=0.5, decay=0.25, momentum=0.9)
+  decaying.iterations.assign(4)
+  assert float(decaying.learning_rate) == 0.25  # 0.5 / (1 + 0.25 * 4)
+  model = api.keras.Sequential([api.keras.layers.Embedding(10, 4, input_length=6)])
+  assert model.built
+  assert model.output_shape == (None, 6, 4)

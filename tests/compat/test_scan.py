@@ -69,6 +69,18 @@ def test_imports_change_and_nothing_else():
   )
 
 
+def test_private_names_of_keras_become_public_ones():
+  private = "from tensorflow.python.keras"
+  assert changed(f"{private} import models, layers") == (
+    "from trainer.compat.v1.keras import models\nfrom trainer.compat.v1.keras import layers\n"
+  )
+  assert changed(f"{private}.layers.core import Dense", "v2") == (
+    "from trainer.compat.v2.keras.layers import Dense\n"
+  )
+  for absent in ("utils import tf_utils", "engine import base_layer", "layers import core"):
+    assert changed(f"{private}.{absent}") == f"{private}.{absent}"
+
+
 def test_imports_that_stay():
   for text in (
     "import tensorflow_datasets as tfds\n",

@@ -158,7 +158,7 @@ def test_a_context_is_given_where_cores_stand_in_for_a_tpu(tmp_path, device, use
   def model_fn(features, labels, mode, params):
     at = "export" if "batch_size" not in params else mode
     seen[f"model_fn {at}"] = getattr(params.get("context"), "num_replicas", None)
-    assert params["use_tpu"] is False
+    assert params["use_tpu"] is (is_given and at != "export")
     return programs.tpu_model_fn(features, labels, mode, params)
 
   def input_fn(params):
@@ -551,3 +551,16 @@ def test_predictions_of_unknown_rank_keep_their_shape(tmp_path, device):
     widths = itertools.cycle([1, 2])
     with pytest.raises(errors.ModelFnError, match="each core returned its .* with other sizes"):
       list(estimator.predict(programs.eval_input_fn))
+
+
+def test_a_size_is_checked_when_its_mode_runs(tmp_path):
+  config = contrib_tpu.RunConfig(model_dir=str(tmp_path), device="cpu:2")
+  estimator = contrib_tpu.TPUEstimator(
+    programs.tpu_model_fn, config=config, use_tpu=False, train_batch_size=16, predict_batch_size=1
+  )
+  estimator.train(programs.train_input_fn, max_steps=1)
+  receiver = {"x": tf.placeholder(tf.float32, [None, 6])}
+  receiver_fn = tf_estimator.export.build_raw_serving_input_receiver_fn(receiver)
+  estimator.export_saved_model(str(tmp_path / "export"), receiver_fn)
+  with pytest.raises(errors.SettingError, match="predict_batch_size=1.*the number of replicas, 2"):
+    estimator.predict(programs.eval_input_fn)

@@ -123,7 +123,7 @@ def _of_tuples(dataset, name):
   element = dataset.element_spec
   if not isinstance(element, tuple):
     return dataset.map(_as_written(lambda features: (features,)))
-  if len(element) not in (2, 3):
+  if len(element) not in (1, 2, 3):
     raise errors.SpecError(
       f"The {name} must return a dataset of features, of (features, labels) or of (features, "
       f"labels, sample_weight); its elements are tuples of {len(element)}."

@@ -66,6 +66,9 @@ REDUCE_LOSS = private_names.member("keras.src.losses.loss.reduce_weighted_values
 # Computes the mean and variance of a batch for batch normalization.
 MOMENTS = private_names.member("keras.layers.BatchNormalization._moments")
 
+# Returns the inputs behind a tensor; models of keras.applications ask for those of input_tensor.
+SOURCE_INPUTS = private_names.member("keras.src.ops.operation_utils.get_source_inputs")
+
 # Functions and classes that Octet calls.
 
 # A context in which this thread deserializes in safe mode, whatever the process's setting.

@@ -80,6 +80,11 @@ DISTRIBUTED_VARIABLE_OP = private_names.member(
   "tensorflow.python.distribute.values.DistributedVariable.op"
 )
 
+# The truth of a variable.
+VARIABLE_BOOL = private_names.member(
+  "tensorflow.python.ops.resource_variable_ops.BaseResourceVariable.__bool__"
+)
+
 # Changes the initializers of variables by an assignment map.
 INIT_FROM_CHECKPOINT = private_names.member(
   "tensorflow.python.training.checkpoint_utils._init_from_checkpoint"

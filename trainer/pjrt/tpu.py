@@ -37,6 +37,9 @@ _VARIABLES = ("TPU_ACCELERATOR_TYPE", "TPU_WORKER_ID", "TPU_NAME", "JAX_FORCE_TP
 PLATFORMS = "tpu,cpu"
 
 _NO_SIGN = "looked for chips on the PCI bus, /dev/accel*, /dev/vfio/*"
+_REHEARSAL = (
+  "--device=xla:8, or OCTET_DEVICE=cpu:8 for a program of TensorFlow 1, rehearses one on a CPU"
+)
 
 
 def signs() -> str:
@@ -65,7 +68,8 @@ def require() -> dict[str, str]:
   try:
     return installed.require("tpu")
   except errors.VersionError as error:
-    raise errors.VersionError(f"{signs() or f'No sign of a TPU ({_NO_SIGN})'}; {error}") from None
+    found = signs() or f"No sign of a TPU ({_NO_SIGN}); {_REHEARSAL}"
+    raise errors.VersionError(f"{found}; {error}") from None
 
 
 def find(jax: Any) -> list[Any]:
@@ -113,7 +117,7 @@ def failure(text: str) -> str:
 def _none(reason):
   return (
     f"PJRT has no TPU here ({reason}). PJRT drives the chips of its own machine: a TPU VM, or a "
-    "notebook of Colab or Kaggle with a TPU; --device=xla:8 rehearses one on a CPU."
+    f"notebook of Colab or Kaggle with a TPU; {_REHEARSAL}."
   )
 
 

@@ -1,10 +1,10 @@
-"""Features with another first axis than the batch: `transpose_input` of programs for TPUs.
+"""Features with another first axis than the batch, such as `transpose_input` of programs for TPUs.
 
 With `transpose_input`, an input_fn returns images as [height, width, channels, batch] and the
 model_fn transposes them again: this spared a TPU an expensive copy. Other programs return several
 rows for each example, for example 8 labelled and 24 unlabelled images in a step. Octet cuts and
 pads batches along the first axis. So such features travel from the dataset to the model_fn with one
-row for each example.
+row for each example. One core cuts nothing: it may take each batch whole.
 """
 
 from collections.abc import Callable
@@ -41,6 +41,50 @@ class Groups(NamedTuple):
     batch, rows, *others = self.rows.shape.as_list()
     # Without a static batch, the reshape infers it.
     return tf.reshape(self.rows, [batch * rows if batch else -1, *others])
+
+
+class Whole(NamedTuple):
+  """A tensor of a batch that one core takes whole, with or without a batch axis.
+
+  Attributes:
+    rows: [1, ...]; the program has it as [...].
+  """
+
+  rows: tf.Tensor
+
+  def as_given(self) -> tf.Tensor:
+    return self.rows[0]
+
+
+def as_whole(dataset: tf.data.Dataset) -> tf.data.Dataset:
+  """Replaces each tensor of a dataset with Whole: every batch is one example to Octet."""
+
+  def whole(leaf: tf.Tensor) -> Whole:
+    return Whole(leaf[tf.newaxis])
+
+  return converted(dataset, lambda leaf: True, whole)
+
+
+def is_whole(structure: Any) -> bool:
+  """Returns whether a batch's tensors are Whole."""
+  return any(isinstance(part, Whole) for part in _nest.flatten_up_to(_parts(structure), structure))
+
+
+def without_rows(element_spec: Any) -> Any:
+  """Returns the spec of a tensor whose first axis is not the batch of the others, or None."""
+  leaves = tf.nest.flatten(element_spec)
+  if not all(isinstance(leaf, tf.TensorSpec) for leaf in leaves):
+    return None
+  sizes = [leaf.shape[0] for leaf in leaves if leaf.shape.rank]
+  known = next((size for size in sizes if size is not None), None)
+  return next(
+    (
+      leaf
+      for leaf in leaves
+      if leaf.shape.rank == 0 or (leaf.shape.rank and leaf.shape[0] not in (None, known))
+    ),
+    None,
+  )
 
 
 def as_groups(dataset: tf.data.Dataset, batch_size: int | None = None) -> tf.data.Dataset:
@@ -108,12 +152,16 @@ def converted(
 def as_given(structure: Any) -> Any:
   """Replaces Rows, Groups, SparseRows and SparseTexts with the program's tensors."""
   # As TensorFlow, makes each dict anew, of its own class: a model_fn may change it.
-  shallow = _nest.get_traverse_shallow_structure(
-    lambda part: not hasattr(part, "as_given"), structure
-  )
   return _nest.map_structure_up_to(
-    shallow, lambda part: part.as_given() if hasattr(part, "as_given") else part, structure
+    _parts(structure),
+    lambda part: part.as_given() if hasattr(part, "as_given") else part,
+    structure,
   )
+
+
+def _parts(structure: Any) -> Any:
+  """Returns the structure down to Rows, Groups and the like, without their tensors."""
+  return _nest.get_traverse_shallow_structure(lambda part: not hasattr(part, "as_given"), structure)
 
 
 def _turned(tensor: tf.Tensor, by: int) -> tf.Tensor:

@@ -79,6 +79,7 @@ class Estimator(reading.Reading):
     self._config = config.replace(model_dir=octet_config.absolute_dir(chosen))
     _check_arguments(model_fn, params)
     self._sizes: dict[str, int] = {}  # kind → batch size of all cores together
+    self._whole: set[str] = set()
     self._runners: dict[tuple, trainer.Estimator] = {}  # sizes → trainer.Estimator
     self._given_hooks: dict[str, fetches.GivenHooks] = {}
     self._trainings = 0
@@ -146,6 +147,7 @@ class Estimator(reading.Reading):
       make_params=self._make_params,
       given_hooks=lambda mode: self._given_hooks.get(mode) or fetches.GivenHooks([]),
       state=self._state,
+      take_predictions_whole=self._take_predictions_whole,
     )
     return trainer.Estimator(
       model_fn,
@@ -197,6 +199,7 @@ class Estimator(reading.Reading):
   ) -> "Estimator":
     """Trains; see trainer.Estimator.train. Also deals with what 2.15 wrote beside checkpoints."""
     adapted = self._adapted(trainer.ModeKeys.TRAIN, hooks)
+    steps, max_steps = reading.whole_steps(steps), reading.whole_steps(max_steps)
     reader = self._reader("train", input_fn)
     self._trainings += 1
     listeners: list[Any] = [
@@ -222,6 +225,7 @@ class Estimator(reading.Reading):
   ) -> dict[str, Any]:
     """Evaluates; see trainer.Estimator.evaluate. Numbers are numpy's: result["loss"].item()."""
     adapted = self._adapted(trainer.ModeKeys.EVAL, hooks)
+    steps = reading.whole_steps(steps)
     if self._is_without_size("eval"):  # the reader cuts to the steps
       each = 1 if self._config.eval_distribute is None else self._connect().replicas
       reader, steps = self._reader("eval", input_fn, steps and steps * each), None
@@ -243,9 +247,14 @@ class Estimator(reading.Reading):
     keys = [predict_keys] if isinstance(predict_keys, str) else predict_keys
     adapted = self._adapted(trainer.ModeKeys.PREDICT, hooks)
     reader = self._reader("predict", input_fn)
-    found = self._run(
-      lambda: self.octet.predict(reader, keys, adapted, checkpoint_path, yield_single_examples)
-    )
+
+    def predict():
+      one_by_one = yield_single_examples or "predict" in self._whole
+      return self.octet.predict(reader, keys, adapted, checkpoint_path, one_by_one)
+
+    found = self._run(predict)
+    if yield_single_examples and "predict" in self._whole:
+      found = _rows_of(found)
     if session_hooks.needs_trace(adapted):  # no other call may share the variables that they assign
       self._runners.clear()
     return program_errors.each_of_program(found)
@@ -306,10 +315,22 @@ class Estimator(reading.Reading):
 
   @staticmethod
   def _run(call: Callable[[], Any]) -> Any:
-    """Runs a call of self.octet; once more if the batches have another size than self._sizes."""
-    with contextlib.suppress(reading.OtherSizeError):
-      return call()
+    """Runs a call of self.octet; again if the batches have another size than self._sizes."""
+    for _ in range(2):  # the input_fn may change the size, and then the model_fn's predictions
+      with contextlib.suppress(reading.OtherSizeError):
+        return call()
     return call()
+
+  def _take_predictions_whole(self) -> None:
+    """Begins a prediction again if one core need not know which row belongs to which example.
+
+    Raises:
+      OtherSizeError: it begins again.
+    """
+    if self.octet.device.replicas == 1:
+      self.take_whole("predict")
+      self._runners.clear()  # this one has begun to trace the model_fn
+      raise reading.OtherSizeError("The predictions have other first axes than the batch.")
 
   # ------------------------------------------------------------------ params and hooks
 
@@ -344,6 +365,24 @@ class Estimator(reading.Reading):
       self._runners.clear()
     self._given_hooks[mode] = fetches.GivenHooks(adapted, every)
     return adapted
+
+
+def _rows_of(batches: Iterator[Any]) -> Iterator[Any]:
+  """Yields the rows of each batch of predictions.
+
+  Raises:
+    ValueError: the predictions of a batch have unequal numbers of rows.
+  """
+  for batch in batches:
+    shapes = {name: array.shape for name, array in batch.items()} if isinstance(batch, dict) else {}
+    sizes = {array.shape[:1] for array in tf.nest.flatten(batch)}
+    if len(sizes) != 1 or () in sizes:
+      raise ValueError(
+        f"Batch length of predictions should be same, given shapes {shapes}: call "
+        "predict(yield_single_examples=False)."
+      )
+    for row in range(*sizes.pop()):
+      yield tf.nest.map_structure(lambda array, row=row: array[row], batch)
 
 
 def _load_global_step_from_checkpoint_dir(checkpoint_dir: str) -> int:

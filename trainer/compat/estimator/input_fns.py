@@ -292,7 +292,8 @@ def _pair(result: Any) -> Any:
   if isinstance(result, list) and len(result) == 2:
     result = tuple(result)
   if isinstance(result, tuple) and len(result) == 2 and result[1] is None:
-    return result[0]
+    # A tuple of features stays one part of the element, not features and labels.
+    result = (result[0],) if isinstance(result[0], tuple) else result[0]
   return tf.nest.map_structure(
     lambda leaf: leaf if isinstance(leaf, tf.SparseTensor) else tf.convert_to_tensor(leaf), result
   )
@@ -308,20 +309,23 @@ def _checked(dataset: tf.data.Dataset, input_fn: Callable) -> tf.data.Dataset:
   return dataset
 
 
-def batch_size(dataset: tf.data.Dataset) -> int:
+def batch_size(dataset: tf.data.Dataset) -> int | None:
   """Returns a dataset's batch size from its shapes, or else from its first batch.
 
+  None if the tensors of the first batch have different sizes.
+
   Raises:
-    InputError: the dataset has no batch, or its elements have no batch axis.
+    InputError: the dataset is empty.
   """
   # Shapes cost nothing; a first batch costs the start of the pipeline.
   for leaf in tf.nest.flatten(dataset.element_spec):
     if leaf.shape.rank and leaf.shape[0] is not None:
       return leaf.shape[0]
   for element in dataset.take(1):
-    for leaf in tf.nest.flatten(element):
-      shape = leaf.dense_shape.numpy() if isinstance(leaf, tf.SparseTensor) else leaf.shape
-      if len(shape):
-        return int(shape[0])
-    raise errors.InputError("The input_fn gives scalars: batch the dataset.")
+    shapes = [
+      leaf.dense_shape.numpy() if isinstance(leaf, tf.SparseTensor) else leaf.shape
+      for leaf in tf.nest.flatten(element)
+    ]
+    sizes = {int(shape[0]) if len(shape) else None for shape in shapes}
+    return sizes.pop() if len(sizes) == 1 else None
   raise errors.InputError("The input_fn gave no batch: its dataset is empty.")

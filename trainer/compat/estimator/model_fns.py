@@ -1,7 +1,5 @@
 """Makes Octet's model_fn from a program's model_fn: converts arguments and the spec."""
 
-import contextlib
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +13,6 @@ from trainer.compat.graph_mode import (
   fetches,
   habits,
   host_calls,
-  host_rows,
   keras_inputs,
   keras_names,
   layer_updates,
@@ -48,6 +45,7 @@ def adapt(
   make_params: Callable[[Mapping[str, Any], str], Any],
   given_hooks: Callable[[str], fetches.GivenHooks],
   state: program_state.ProgramState,
+  take_predictions_whole: Callable[[], None],
 ) -> Callable:
   """Returns a model_fn for trainer.Estimator.
 
@@ -57,6 +55,8 @@ def adapt(
     make_params: function from Octet's dict of params and the mode to the program's params.
     given_hooks: function of a mode that returns the hooks given to train or evaluate.
     state: the state that the model_fn keeps.
+    take_predictions_whole: called for predictions without a row for each example; raises an error
+      if the prediction begins again, with whole batches.
 
   Raises:
     SettingError: model_fn is not callable.
@@ -73,6 +73,7 @@ def adapt(
       )
     # Before the conversion: a transposed feature has its batch on the last axis again.
     batch = _batch(features)
+    is_whole = batch_axes.is_whole(features)
     features, labels = batch_axes.as_given((features, labels))
     given = dict(
       features=features, labels=labels, mode=mode, params=make_params(params, mode), config=config
@@ -93,7 +94,13 @@ def adapt(
       fetched_operations.fetch(v1.get_collection(v1.GraphKeys.TABLE_INITIALIZERS))
       # An export's params have no batch_size, and it calls no hooks.
       hooks = given_hooks(mode) if "batch_size" in params else None
-      return _octet_spec(made, mode, batch, hooks, due)
+      found = _octet_spec(made, mode, batch, hooks, due)
+    if mode == ModeKeys.PREDICT and hooks and isinstance(found, trainer.EstimatorSpec):
+      if is_whole:
+        found.predictions = tf.nest.map_structure(lambda one: one[tf.newaxis], found.predictions)
+      elif isinstance(batch, int) and not _have_rows(found.predictions, batch):
+        take_predictions_whole()
+    return found
 
   octet_model_fn.__qualname__ = spec.name_of(model_fn)
   return octet_model_fn
@@ -113,7 +120,7 @@ def _octet_spec(
   scaffold_fn = scaffold_init.scaffold_fn(made, due)
   if mode == ModeKeys.EVAL:
     if made.eval_metrics is not None:
-      eval_metrics = _by_example(made.eval_metrics, batch)
+      eval_metrics = metric_pairs.of_metric_fn(*made.eval_metrics, batch)
     elif made.eval_metric_ops:
       eval_metrics = metric_pairs.eval_metrics(made.eval_metric_ops, batch)
     eval_metrics, evaluation_hooks = fetches.attach_to_eval_metrics(
@@ -186,6 +193,12 @@ def _batch(features: Any) -> Any:
   return tf.shape(leaf)[0] if size is None else int(size)
 
 
+def _have_rows(predictions: Any, batch: int) -> bool:
+  """Returns whether each prediction has a row for each example."""
+  shapes = [tf.convert_to_tensor(leaf).shape for leaf in tf.nest.flatten(predictions)]
+  return all(shape.rank != 0 and (not shape.rank or shape[0] == batch) for shape in shapes)
+
+
 def _scalar(loss: Any) -> tf.Tensor:
   loss = tf.convert_to_tensor(loss)
   # Programs return a loss of shape [1]; 2.15 accepted it too.
@@ -208,36 +221,3 @@ def _methods(export_outputs: Mapping[str, Any] | None) -> dict[str, str]:
     outputs.setdefault("serving_default", *outputs.values())
   methods = {name: export.method(output) for name, output in outputs.items()}
   return {name: method for name, method in methods.items() if method}
-
-
-def _by_example(pair: tuple[Callable, Any], batch: Any) -> tuple[Callable, Any]:
-  """Returns eval_metrics with an entry for each example in its tensors."""
-  metric_fn, tensors = pair
-  restores: list[Callable] = []
-
-  def convert(tensor: Any) -> tf.Tensor:
-    converted, restore = host_rows.by_example(tf.convert_to_tensor(tensor), batch)
-    restores.append(restore)
-    return converted
-
-  if isinstance(tensors, Mapping):
-    names = list(tensors)
-    values: Any = {name: convert(tensors[name]) for name in names}
-
-    def call(**gathered):
-      return metric_fn(
-        **{name: restore(gathered[name]) for name, restore in zip(names, restores, strict=True)}
-      )
-  else:
-    values = [convert(tensor) for tensor in tensors]
-
-    def call(*gathered):
-      return metric_fn(
-        *[restore(tensor) for tensor, restore in zip(gathered, restores, strict=True)]
-      )
-
-  call = metric_pairs.counting(call)
-  call.__qualname__ = spec.name_of(metric_fn)
-  with contextlib.suppress(ValueError):  # some built-in functions have no signature
-    call.__signature__ = inspect.signature(metric_fn)  # Octet checks the tensors against it
-  return call, values

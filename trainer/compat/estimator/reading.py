@@ -1,8 +1,10 @@
 """Reads a program's input_fns for an Estimator: batch sizes, and the cores' shares."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 import trainer
@@ -17,12 +19,21 @@ class OtherSizeError(errors.InputError):
   """The batches of an input_fn have another size than Octet's: the call must begin again."""
 
 
+def whole_steps(steps: Any) -> Any:
+  """Returns a number of steps: programs of Python 2 divide examples by a batch size.
+
+  2.15 trains until a step is at least the number, so it rounds up.
+  """
+  return math.ceil(steps) if isinstance(steps, float | np.floating) else steps
+
+
 class Reading:
   """The part of an Estimator that reads input_fns."""
 
   _config: run_config.RunConfig
   _sizes: dict[str, int]  # kind → batch size of all cores together
   _trainings: int  # number of trainings so far
+  _whole: set[str]  # the kinds whose batches the one core takes whole
 
   @property
   def octet(self) -> trainer.Estimator:
@@ -56,7 +67,10 @@ class Reading:
       looked_up.append(self._call(kind, input_fn, {}))
       if steps is not None:
         looked_up[0] = looked_up[0].take(steps)
-      self._note_size(kind, input_fns.batch_size(looked_up[0]) * self._batches_a_step)
+      size = input_fns.batch_size(looked_up[0])
+      if size is None:
+        looked_up[0], size = self._taken_whole(kind, looked_up[0], {}), 1
+      self._note_size(kind, size * self._batches_a_step)
     return _Reader(self, kind, input_fn, looked_up)
 
   def _connect(self) -> Any:
@@ -115,7 +129,35 @@ class Reading:
     device = self.octet.device
     to_width = device.local_replicas > 1 or device.runs_by_pjrt
     rows = sparse_inputs.as_rows(given, to_width, as_text=to_width and not device.runs_by_pjrt)
-    return self._by_example(kind, rows, params)
+    by_example = self._by_example(kind, rows, params)
+    is_whole = kind in self._whole or batch_axes.without_rows(by_example.element_spec) is not None
+    return self._taken_whole(kind, rows, params) if is_whole else by_example
+
+  def _taken_whole(
+    self, kind: str, dataset: tf.data.Dataset, params: dict[str, Any]
+  ) -> tf.data.Dataset:
+    """Returns a dataset whose batches need no batch axis: one core takes each of them whole.
+
+    Raises:
+      InputError: there are several cores.
+      OtherSizeError: Octet has begun with the program's batch size.
+    """
+    replicas = self.octet.device.replicas
+    if replicas > 1:
+      shapes = ", ".join(str(leaf.shape) for leaf in tf.nest.flatten(dataset.element_spec))
+      raise errors.InputError(
+        f"The {kind} input_fn gives tensors of shapes {shapes}, whose first axes are not one "
+        f"batch: {replicas} cores cannot share them. Use one core: OCTET_DEVICE=cpu."
+      )
+    self.take_whole(kind)
+    if params.get("batch_size", 1) != 1:
+      raise OtherSizeError(f"The {kind} input_fn gives batches without a batch axis.")
+    return batch_axes.as_whole(dataset)
+
+  def take_whole(self, kind: str) -> None:
+    """Makes each batch of a kind one example to Octet, from the next call of the input_fn on."""
+    self._whole.add(kind)
+    self._sizes[kind] = 1
 
   def _by_example(
     self, kind: str, dataset: tf.data.Dataset, params: dict[str, Any]

@@ -80,14 +80,24 @@ class TPUEstimator(estimator.Estimator):
     del export_to_tpu
     super().__init__(model_fn, model_dir, config, params, warm_start_from)
     self._use_tpu = use_tpu
+    self._check_shards()
     given = dict(train=train_batch_size, eval=eval_batch_size, predict=predict_batch_size)
     if predict_batch_size is None:
       given["predict"] = eval_batch_size
-    self._sizes = {kind: size for kind, size in given.items() if size is not None}
-    self._check_shards()
-    if self._is_mirrored and "train" in self._sizes:
-      self._sizes["train"] *= self.octet.device.replicas
-    self._given_sizes = dict(self._sizes)
+    replicas = self.octet.device.replicas
+    if self._is_mirrored and train_batch_size is not None:
+      given["train"] *= replicas
+    self._given_sizes = {kind: size for kind, size in given.items() if size is not None}
+    # As 2.15, refuses a size when its mode runs: an export needs none.
+    self._sizes = {kind: size for kind, size in self._given_sizes.items() if not size % replicas}
+
+  def _reader(self, kind: str, *args: Any) -> Callable:
+    if kind in self._given_sizes and kind not in self._sizes:
+      raise errors.SettingError(
+        f"TPUEstimator({kind}_batch_size={self._given_sizes[kind]}): the size must be divisible by "
+        f"the number of replicas, {self.octet.device.replicas}."
+      )
+    return super()._reader(kind, *args)
 
   def _check_shards(self) -> None:
     device = self.octet.device
@@ -125,10 +135,12 @@ class TPUEstimator(estimator.Estimator):
       kind = "predict" if mode == trainer.ModeKeys.PREDICT else mode
       given["batch_size"] = given["batch_size"] * self._given_sizes[kind] // self._sizes[kind]
     # Programs choose their TPU path by this value. Several cores of a CPU serve as a TPU's cores.
-    if self._use_tpu and "batch_size" in given and (device.kind == "tpu" or device.replicas > 1):
+    is_export = "batch_size" not in given  # which is for the CPU
+    as_tpu = self._use_tpu and not is_export and (device.kind == "tpu" or device.replicas > 1)
+    if as_tpu:
       given["context"] = params_lib.context(device)
-    if "batch_size" not in given and "use_tpu" in given:
-      given["use_tpu"] = False  # an export is for the CPU
+    if "use_tpu" in given:  # not in an input_fn's
+      given["use_tpu"] = as_tpu
     return params_lib.with_items(self._params, given)
 
   def _call(self, kind: str, input_fn: Callable, params: dict[str, Any]) -> tf.data.Dataset:
@@ -147,6 +159,8 @@ class TPUEstimator(estimator.Estimator):
 
   def _take_size(self, kind: str, dataset: tf.data.Dataset, batch_size: int) -> None:
     """Notes the batches' size; raises OtherSizeError if Octet has begun with another size."""
+    if kind in self._whole:
+      return
     before, given = self._sizes[kind], self._given_sizes[kind]
     told = batch_size * given // before  # the program's params["batch_size"]
     shapes = [leaf.shape for leaf in tf.nest.flatten(dataset.element_spec)]

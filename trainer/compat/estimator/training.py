@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import trainer
-from trainer.compat.estimator import program_errors
+from trainer.compat.estimator import program_errors, reading
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,16 +45,17 @@ def train_and_evaluate(estimator: Any, train_spec: TrainSpec, eval_spec: EvalSpe
   exporters = eval_spec.exporters or ()
   if not isinstance(exporters, list | tuple):
     exporters = (exporters,)
-  noting = [_Noting(exporter, train_spec.max_steps) for exporter in exporters]
+  max_steps = reading.whole_steps(train_spec.max_steps)
+  noting = [_Noting(exporter, max_steps) for exporter in exporters]
   training = trainer.TrainSpec(
     train_spec.input_fn,
-    max_steps=train_spec.max_steps,
+    max_steps=max_steps,
     hooks=tuple(train_spec.hooks or ()),
     saving_listeners=tuple(train_spec.saving_listeners or ()),
   )
   evaluation = trainer.EvalSpec(
     eval_spec.input_fn,
-    steps=eval_spec.steps,
+    steps=reading.whole_steps(eval_spec.steps),
     name=eval_spec.name,
     hooks=tuple(eval_spec.hooks or ()),
     throttle_secs=eval_spec.throttle_secs,

@@ -3,6 +3,7 @@
 - `==` between tensors or variables of the model_fn's graph, and `in` a list of them, compare
   identity; tensors and variables can be keys of a dict. TensorFlow 2.15 did the same in the graph
   of an Estimator. The bodies of loops and the branches of tf.cond are parts of this graph.
+- A variable is true, whatever its value: `average if average else variable`.
 - A dimension of a shape has `.value`, in an input_fn too. A known dimension is an int with that
   attribute. An unknown one is None, or a `tf.Dimension` once the program called disable_v2_behavior
   or disable_v2_tensorshape.
@@ -18,7 +19,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.internals import patches
+from trainer.internals import patches, tensorflow_internals
 
 v1 = tf.compat.v1
 
@@ -116,6 +117,11 @@ def _is_of_the_graph(tensor: tf.Tensor) -> bool:
 
 _compare_by_identity(tf.Tensor, _is_of_the_graph)
 _compare_by_identity(tf.Variable, lambda variable: are_enabled())
+
+
+@patches.replaces(*tensorflow_internals.VARIABLE_BOOL)
+def _bool(original, self):
+  return True if are_enabled() else original(self)
 
 
 class _Dimension(int):

@@ -37,11 +37,22 @@ class ValuedTensor(keras.KerasTensor):
     return getattr(self.value, name)
 
 
+# Attribute of a tensor: the ValuedTensor of the newest InputLayer around it.
+_VALUED = "_octet_valued_tensor"
+
+
 @patches.replaces(keras.layers.InputLayer, "__init__")
 def _init(original, self, *args, input_tensor=None, **kwargs):
   if habits.are_enabled() and isinstance(input_tensor, tf.Tensor):
-    return original(self, input_tensor=ValuedTensor(input_tensor), name=kwargs.get("name"))
+    valued = ValuedTensor(input_tensor)
+    setattr(input_tensor, _VALUED, valued)
+    return original(self, input_tensor=valued, name=kwargs.get("name"))
   return original(self, *args, input_tensor=input_tensor, **kwargs)
+
+
+@patches.replaces(*keras_internals.SOURCE_INPUTS)
+def _source_inputs(original, tensor):
+  return original(getattr(tensor, _VALUED, tensor))
 
 
 @patches.replaces(keras.layers.Layer, "__call__")

@@ -18,6 +18,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from trainer import spec
 from trainer.compat.graph_mode import host_rows, keras_metrics, metric_graphs
 from trainer.internals import patches
 from trainer.programs import exact_metrics
@@ -188,6 +189,31 @@ def eval_metrics(
     return {name: found[name] for name in metric_ops}
 
   return counting(metric_fn), tensors
+
+
+def of_metric_fn(
+  metric_fn: Callable, arguments: Any, batch: Any
+) -> tuple[Callable[..., dict[str, Any]], dict[str, tf.Tensor]]:
+  """Returns Octet's eval_metrics for those of a TPUEstimatorSpec.
+
+  Args:
+    metric_fn: function of the arguments.
+    arguments: a list or a dict. Other values than tensors, such as the number of classes, reach
+      metric_fn as they are.
+    batch: the number of examples: an int, or a tensor.
+
+  Returns:
+    (metric_fn, dict of name → tensor).
+  """
+  is_dict = isinstance(arguments, Mapping)
+  call = _Call("metrics", metric_fn, ((), dict(arguments)) if is_dict else (list(arguments), {}))
+  tensors = call.tensors(batch)
+
+  def count(**gathered: tf.Tensor) -> dict[str, Any]:
+    return call(gathered)
+
+  count.__qualname__ = spec.name_of(metric_fn)
+  return counting(count), tensors
 
 
 class _Call:

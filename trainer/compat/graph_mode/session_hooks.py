@@ -107,12 +107,16 @@ class _Foreign(session_run.SessionRunHookAdapter):
     # As TensorFlow: begin comes before the first before_run, and may add operations to the graph
     # that before_run fetches.
     self.hook.begin()
-    self._fetched = [] if step is None else [
-      (fetch, step.fetch(fetch, self.hook))
-      for fetch in _leaves(self._asked_early())
-      # The loop knows the global step without a fetch.
-      if not self._is_global_step(fetch)
-    ]
+    self._fetched = (
+      []
+      if step is None
+      else [
+        (fetch, step.fetch(fetch, self.hook))
+        for fetch in _leaves(self._asked_early())
+        # The loop knows the global step without a fetch.
+        if not self._is_global_step(fetch)
+      ]
+    )
 
   def begin(self, estimator: Any) -> None:
     # `attach` runs while a step is traced. A hook without a trace has not begun.

@@ -1,4 +1,4 @@
-"""Layers of Keras 2: DenseFeatures for feature columns, and SyncBatchNormalization."""
+"""Layers of Keras 2: DenseFeatures for feature columns, Embedding, and SyncBatchNormalization."""
 
 import types
 from collections.abc import Sequence
@@ -96,8 +96,23 @@ class DenseFeatures(keras.layers.Layer):
     return tf.concat(found, -1)
 
 
+class Embedding(keras.layers.Embedding):
+  """An Embedding with Keras 2's input_length: a Sequential of a known length is built at once."""
+
+  # Keras stores a class by its module and name: models load without this package.
+  __module__ = "keras.layers"
+
+  def __init__(self, *args: Any, input_length: int | None = None, **kwargs: Any):
+    if input_length is not None:
+      kwargs.setdefault("input_shape", (input_length,))
+    super().__init__(*args, **kwargs)
+
+
 class SyncBatchNormalization(keras.layers.BatchNormalization):
   """A BatchNormalization over the batches of all cores."""
 
   def __init__(self, *args: Any, **kwargs: Any):
     super().__init__(*args, **kwargs | {"synchronized": True})
+
+
+__all__ = ["DenseFeatures", "Embedding", "SyncBatchNormalization"]

@@ -4,6 +4,7 @@ In a model_fn, `get_updates` and `minimize` come from `tf.keras.optimizers.legac
 Estimators; `apply_gradients` is Keras 3's own.
 """
 
+import inspect
 from typing import Any
 
 import keras
@@ -23,6 +24,13 @@ class _ForEstimators:
 
   def __init__(self, *args: Any, **kwargs: Any):
     given = dict(zip(self.argument_names, args, strict=False)) | kwargs
+    if "lr" in given:  # the name in Keras before 2.3
+      given["learning_rate"] = given.pop("lr")
+    if decay := given.pop("decay", None):
+      default = inspect.signature(super().__init__).parameters["learning_rate"].default
+      given["learning_rate"] = keras.optimizers.schedules.InverseTimeDecay(
+        given.get("learning_rate", default), decay_steps=1, decay_rate=decay
+      )
     object.__setattr__(self, "given", given)
     object.__setattr__(self, "_counted", None)
     # In a model_fn, make Keras's variables only on demand: get_updates trains with other variables.

@@ -168,12 +168,30 @@ def target_of(module: str, name: str = "") -> tuple[str | None, str]:
   parts = full.split(".")
   for end in range(len(parts), 0, -1):
     root = ".".join(parts[:end])
+    if root == "tensorflow.python.keras":
+      return _of_keras(parts[end:]), PLAIN
     if root in KEPT:
       return None, PLAIN
     if root in ROOTS:
       target, api = ROOTS[root]
       return ".".join(filter(None, [target, *parts[end:]])), api
   return None, PLAIN
+
+
+def _of_keras(parts: list[str]) -> str | None:
+  """Returns the public name of a private name of Keras; None if tf.keras has none.
+
+  TensorFlow still has the private modules, but they are a second Keras: its models refuse the
+  optimizers of tf.keras.
+  """
+  import keras
+
+  if parts[:1] == ["layers"]:  # layers.core.Dense
+    parts = ["layers", *parts[-1:]] if len(parts) > 1 else parts
+  found = keras
+  for part in parts:
+    found = getattr(found, part, None)
+  return None if found is None else ".".join(["keras", *parts])
 
 
 def files(paths: list[str]) -> Iterator[pathlib.Path]:
