@@ -4,9 +4,8 @@ Reads the Python files without running them. Prints the changes of their imports
 whether each program means names of TensorFlow 1 or 2 by a plain `tensorflow`. For each name, prints
 its source: TensorFlow, trainer.compat, or nothing. --run imports each module in its own process.
 The exit status is 1 if a name cannot work, if the names that a program means are unclear, if a file
-is no Python 3, if a package is not installed, if the command cannot see which names of a module a
-program uses, if a program does what Octet refuses (a line `fed`, `session`, `keras2`, `own` or
-`older`), or if an import of --run fails.
+is no Python 3, if a package is not installed, if a program does what Octet refuses (a line `fed`,
+`session`, `keras2`, `own` or `older`), or if an import of --run fails.
 """
 
 import itertools
@@ -36,7 +35,7 @@ _API = flags.DEFINE_enum(
 
 
 def main(argv: list[str]) -> None:
-  from trainer.compat.scan import apis, exports, imports, refused, report, source, trial, verdicts
+  from trainer.compat.scan import apis, imports, modules, refused, report, source, trial, verdicts
 
   if len(argv) < 2:
     raise errors.SettingError(
@@ -56,8 +55,8 @@ def main(argv: list[str]) -> None:
   programs = apis.programs(sources, _API.value)
   sources = [one for program in programs for one in program.sources]
   found = report.rows(programs)
-  missing = exports.missing(sources)
-  refusals = {"unseen": [*report.unseen(programs)], **refused.found(programs)}
+  missing = modules.missing(sources)
+  refusals = refused.found(programs)
   refused_lines = [*itertools.chain(*refusals.values())]
   diffs = report.diffs(programs)
   if _RUN.value and diffs and not _WRITE.value:

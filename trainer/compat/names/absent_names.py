@@ -186,7 +186,6 @@ TABLE = (
     "keras.layers.enable_v2_dtype_behavior": ("Keras 3 always behaves so.", "no call"),
     "keras.utils.multi_gpu_model": ("Keras dropped it.", "tf.distribute.MirroredStrategy"),
     "python.training.training_ops": ("TensorFlow moved it.", "tf.raw_ops"),
-    "python.util.nest.is_sequence": ("TensorFlow renamed it.", "tf.nest.is_nested"),
     "keras.backend.get_session": (
       "Keras 3 has no session.",
       "a hook's session in a training, or a tf.Session in a tf.Graph of its own",

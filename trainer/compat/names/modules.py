@@ -236,7 +236,7 @@ def _module(dotted: str) -> Any:
   if dotted.startswith("."):
     return importlib.import_module(_COMPAT + dotted)
   root, *rest = dotted.split(".")
-  if root != "tensorflow":
+  if root != "tensorflow" or rest[:1] == ["python"]:
     return importlib.import_module(dotted)
   found = importlib.import_module(root)
   for name in rest:

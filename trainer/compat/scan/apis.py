@@ -14,7 +14,7 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from trainer.compat.scan import exports, verdicts
+from trainer.compat.scan import modules, verdicts
 from trainer.compat.scan import source as source_lib
 from trainer.compat.scan.source import PLAIN, V1, V2
 
@@ -84,7 +84,7 @@ def programs(sources: Sequence[source_lib.Source], given: str | None = None) -> 
     given: V1 or V2, for all programs; None to find out.
   """
   found = []
-  for group in _groups(exports.linked(sources)):
+  for group in _groups(sources):
     evidence = tuple(one for source in group for one in _evidence(source))
     if any(one.api == V1 for one in evidence):
       evidence = tuple(one for one in evidence if not one.is_weak)
@@ -108,7 +108,7 @@ def _evidence(source: source_lib.Source) -> list[Evidence]:
     if one.module.startswith(("tensorflow.contrib", "tf_slim"))
     or (one.module, one.name) == ("tensorflow", "contrib")
   ]
-  for use in source.named_uses:
+  for use in source.uses:
     place = f"{source.path}:{use.line}"
     if use.of_plain:
       name = f"tf.compat.{use.api}.{use.name}"
@@ -201,7 +201,7 @@ def _groups(sources: Sequence[source_lib.Source]) -> list[list[source_lib.Source
   by_path = {source.path.resolve(): source for source in sources}
   group_of = {path: {path} for path in by_path}
   for path, source in by_path.items():
-    for other in {found for one in source.taken for found in exports.files_of(path, one, by_path)}:
+    for other in {found for one in source.taken for found in modules.files_of(path, one, by_path)}:
       if group_of[other] is not group_of[path]:
         group_of[path] |= group_of[other]
         for each in group_of[other]:

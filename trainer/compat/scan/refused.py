@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib import metadata, util
 
 from trainer.compat.scan import source as source_lib
-from trainer.compat.scan import values
+from trainer.compat.scan import uses
 from trainer.compat.scan.apis import Program
 from trainer.compat.scan.source import Source
 
@@ -67,7 +67,7 @@ def _is_fed(call: ast.Call) -> bool:
 def _sessions(source: Source) -> Iterator[str]:
   if {"TestCase", "as_default"} & _attributes(source):
     return
-  for use in source.named_uses:
+  for use in source.uses:
     # Session(target, graph)
     has_graph = "graph" in use.keywords or use.positional > 1
     if use.name in _SESSIONS and use.positional >= 0 and not has_graph:
@@ -92,7 +92,7 @@ def _optimizers(source: Source) -> Iterator[str]:
 
 def _full(base: ast.expr, source: Source) -> str:
   """Returns the dotted name of a class's base, as far as the file's imports tell it."""
-  value = values.of(base, source.bound, {})
+  value = uses.value_of(base, source.bound)
   return value[0] if value else ast.unparse(base)
 
 

@@ -43,7 +43,7 @@ def rows(programs: list[Program]) -> list[dict[str, object]]:
   places: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
   for program in programs:
     for source in program.sources:
-      for use in source.named_uses:
+      for use in source.uses:
         key = use.name, _package(use.name, use.api, program.api)
         places[key].append(f"{source.path}:{use.line}")
       for one in source.imports:
@@ -128,23 +128,8 @@ def own_trainers(programs: list[Program]) -> Iterator[str]:
     )
 
 
-def unseen(programs: list[Program]) -> Iterator[str]:
-  """Returns a line for each module that goes where the scan cannot follow its names."""
-  for program in programs:
-    for source in program.sources:
-      lost = {(use.line, use.name, use.api) for use in source.uses if use.is_lost}
-      for line, name, api in sorted(lost):
-        if verdicts.is_incomplete(name, _package(name, api, program.api)):
-          shown = name if api == INSIDE else f"tf.{name}".rstrip(".")
-          yield (
-            f"unseen  {source.path}:{line} hands {shown} on, or runs a text that may use it. The "
-            "command cannot see which of its names the program uses. Run the program: an absent "
-            "name raises an AttributeError with the reason."
-          )
-
-
 def not_installed(missing: dict[str, list[str]], programs: list[Program]) -> Iterator[str]:
-  """A line for each package of exports.missing."""
+  """A line for each package of modules.missing."""
   paths = [source.path for program in programs for source in program.sources]
   for package, places in missing.items():
     shown = ", ".join(places[:_PLACES]) + (f", ... ({len(places)})" if places[_PLACES:] else "")
@@ -183,8 +168,8 @@ def as_json(
   programs: list[Program], found: list[dict[str, object]], more: dict[str, object]
 ) -> str:
   """All as JSON: {"programs": [...], "names": [...], "diffs": {path: diff}, "unread": {path: why},
-  "own_trainers": [...], "failed": {path: why}, "missing": {package: [place, ...]},
-  "unseen": [...]}, and the lines of refused.found.
+  "own_trainers": [...], "failed": {path: why}, "missing": {package: [place, ...]}},
+  and the lines of refused.found.
 
   Args:
     more: "diffs" and the other keys besides "programs", "names" and "own_trainers".

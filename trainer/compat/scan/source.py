@@ -8,8 +8,7 @@ import tokenize
 from collections.abc import Iterator
 
 from trainer.compat.scan import uses as uses_lib
-from trainer.compat.scan.uses import Use
-from trainer.compat.scan.values import INSIDE, PLAIN, V1, V2, Bound
+from trainer.compat.scan.uses import INSIDE, PLAIN, V1, V2, Bound, Use
 
 # Modules with names in trainer.compat: (the module's name there, its package). The longest prefix
 # decides.
@@ -25,8 +24,11 @@ ROOTS = {
   "tf_slim": ("contrib.slim", V1),
   "gin": ("gin", V1),
   "gin.tf": ("gin", V1),
+  "tensorflow.python.framework.ops": ("python.ops", V1),
+  "tensorflow.python.ops.control_flow_ops": ("python.control_flow_ops", V1),
   "tensorflow.python.tf2": ("tf2", PLAIN),
   "tensorflow.python.tpu.tpu_function": ("tpu_function", V1),
+  "tensorflow.python.util.nest": ("python.nest", V1),
   # A program from an earlier change of imports.
   "trainer.compat.v1": ("", V1),
   "trainer.compat.v2": ("", V2),
@@ -152,11 +154,6 @@ class Source:
     return "__main__" in self.text
 
   @property
-  def named_uses(self) -> list[Use]:
-    """The uses of a name of TensorFlow; the others use `tf` itself, which has no verdict."""
-    return [use for use in self.uses if use.name]
-
-  @property
   def is_plain(self) -> bool:
     """Returns whether some names depend on the version that the program means."""
     return any(one.target is not None and one.api == PLAIN for one in self.imports)
@@ -209,7 +206,6 @@ def read(path: pathlib.Path) -> Source:
   tree = ast.parse(text, str(path))
   with_gin = _uses_old_gin(tree)
   imports = [found for node in ast.walk(tree) for found in _imports(node, with_gin)]
-  uses_lib.read_texts(tree)
   bound: Bound = {}
   for one in imports:
     # `try: import tensorflow.compat.v1 as tf`, `except: import tensorflow as tf` means v1.
@@ -223,9 +219,8 @@ def read(path: pathlib.Path) -> Source:
   bound.pop("*", None)
   taken = [found for node in ast.walk(tree) for found in _taken(node, guarded)]
   own = {Use(one.full, one.node.lineno, INSIDE) for one in kept if one.name != "*"}
-  return Source(
-    path, text, imports, uses_lib.found(tree, bound, own, {}), tree, bound, taken, encoding
-  )
+  uses = uses_lib.found(tree, bound, own)
+  return Source(path, text, imports, uses, tree, bound, taken, encoding)
 
 
 def _guarded(tree: ast.AST) -> set[int]:

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import importlib
-import operator
 import types
 from typing import Any
 
@@ -81,43 +80,9 @@ def of(name: str, api: str = "v1") -> Verdict:
   return Verdict(SHIM if is_own and home.startswith("trainer") else WORKS, home, advice)
 
 
-@functools.cache
-def is_incomplete(name: str, api: str) -> bool:
-  """Returns whether a name is a module that lacks names of TensorFlow 1.15 or 2.15.
-
-  Args:
-    api: see `of`; "" for a plain `tensorflow`.
-  """
-  from trainer.compat.names import absent_names
-
-  package = "" if api == source.INSIDE else f"trainer.compat.{api or source.V1}"
-  try:
-    found: Any = importlib.import_module(package or name)
-    for part in name.split(".") if package and name else ():
-      found = getattr(found, part)
-  except (AttributeError, ImportError):
-    return False
-  if not isinstance(found, types.ModuleType | types.SimpleNamespace):
-    return False
-  if not package or not name or name.split(".")[0] in ("contrib", "hub", "keras"):
-    return True
-  return any(one.startswith(f"{name}.") for one in absent_names.TABLE)
-
-
 def _has(found: Any, parts: list[str]) -> bool:
   """Returns whether a class has an attribute; for anything else the answer is unknown."""
   return not (parts and isinstance(found, type)) or hasattr(found, parts[0])
-
-
-# Modules that may have public forms of TensorFlow's private names, in the order for programs.
-_PUBLIC = (
-  *("", "nn", "nn.rnn_cell", "layers", "train", "keras.layers", "losses", "metrics", "summary"),
-  *("estimator", "estimator.tpu", "estimator.export", "data", "data.experimental", "io", "math"),
-  *("initializers", "keras.optimizers", "keras.regularizers", "keras.backend", "keras", "logging"),
-  *("saved_model", "test", "feature_column", "config", "distribute", "image", "random", "sparse"),
-  *("contrib.layers", "contrib.rnn", "contrib.tpu", "contrib.framework", "contrib.training"),
-  *("distribute.cluster_resolver", "gfile", "graph_util", "tpu"),
-)
 
 
 def _inside(name: str) -> Verdict:
@@ -141,25 +106,10 @@ def _inside(name: str) -> Verdict:
 
 
 def _public(name: str) -> str:
-  """Returns the public name that replaces an absent or private one; "" if unknown."""
+  """Returns the known public name that replaces an absent or private one; "" if unknown."""
   from trainer.compat.names import absent_names
 
-  if absent_names.is_known(name.removeprefix("tensorflow.")):
-    return f" Use {absent_names.reason_and_replacement(name.removeprefix('tensorflow.'))[1]}."
-  modules = sorted(_PUBLIC, key=lambda module: ("keras" in name) != module.startswith("keras"))
-  for module in modules:
-    full = ".".join(filter(None, [module, name.rpartition(".")[2]]))
-    if _is_there(full):
-      return f" Use tf.{full}."
-  return ""
-
-
-@functools.cache
-def _is_there(name: str) -> bool:
-  """Returns whether a name of TensorFlow 1 is there and no module."""
-  import trainer.compat.v1 as tf
-
-  try:
-    return not isinstance(operator.attrgetter(name)(tf), types.ModuleType)
-  except AttributeError:
-    return False
+  known = name.removeprefix("tensorflow.")
+  if not absent_names.is_known(known):
+    return ""
+  return f" Use {absent_names.reason_and_replacement(known)[1]}."

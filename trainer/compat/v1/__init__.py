@@ -381,6 +381,18 @@ MODULES = {
   "profiler": Names(
     f"{_TF1}.profiler", "tensorflow.profiler", homes={".graph_mode.profiler": "profile"}
   ),
+  # Private modules of TensorFlow that lost names which programs use.
+  "python": Names(),
+  "python.control_flow_ops": Names(
+    "tensorflow.python.ops.control_flow_ops",
+    homes={".graph_mode.loops": "while_loop", _TF1: "Assert case cond switch_case"},
+  ),
+  "python.nest": Names(
+    "tensorflow.python.util.nest", homes={"tensorflow.nest": "is_sequence=is_nested"}
+  ),
+  "python.ops": Names(
+    "tensorflow.python.framework.ops", homes={"tensorflow": "IndexedSlices Tensor"}
+  ),
   "summary": Names(
     f"{_TF1}.summary",
     "tensorflow.summary",
