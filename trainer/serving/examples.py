@@ -109,7 +109,8 @@ def _listed(pattern):
       if not name.startswith(".")
     )
     found = [path for path in files if path.lower().endswith(IMAGES)]
-    endings = (os.path.splitext(path)[1].lower() for path in files if not path.lower().endswith(IMAGES))
+    others = (path for path in files if not path.lower().endswith(IMAGES))
+    endings = (os.path.splitext(path)[1].lower() for path in others)
     left_out = collections.Counter(ending or "without an ending" for ending in endings)
     ignored = ", ".join(f"{count} {ending}" for ending, count in left_out.most_common())
     if not found:
