@@ -118,6 +118,11 @@ def runs_a_call() -> bool:
   return bool(callers) and callers[-1].built
 
 
+def infers_shapes() -> bool:
+  """Whether Keras calls a layer here only to find the shape of its output."""
+  return _get_global("stateless_scope") is not None
+
+
 def set_scope_of_tensorflow(scope: keras.name_scope, name: str) -> None:
   """Sets the tf.name_scope that a scope of Keras opens."""
   scope._tf_name_scope = tf.name_scope(name)

@@ -78,9 +78,9 @@ _is_closed: ContextVar[bool] = ContextVar("no gradient enters a mean", default=F
 def global_mean(values: Any, weights: Any = None) -> tf.Tensor:
   """Returns the weighted mean of values over the global batch, for a loss.
 
-  Add such means to each other and to penalties, with constant factors:
-  `loss = global_mean(losses, mask) + 0.1 * global_mean(others) + sum(model.losses)`. See the module
-  for the formulas.
+  Add such means to each other and to penalties, with constant factors, as in
+  `loss = global_mean(losses, mask) + 0.1 * global_mean(others) + sum(model.losses)`. The guide of
+  example weights has the formulas.
 
   Args:
     values: tensor [batch, ...], such as a loss for each token. Octet sums it in float32, or in
@@ -155,7 +155,12 @@ def _factors(loss):
   if call is None or not call.means:
     return []
   factors = tf.gradients(loss, [mean.value for mean in call.means])
-  return [pair for pair in zip(call.means, factors, strict=True) if pair[1] is not None]
+  # The gradient of a factor that depends on variables belongs to the rest of the loss.
+  return [
+    (mean, tf.stop_gradient(factor))
+    for mean, factor in zip(call.means, factors, strict=True)
+    if factor is not None
+  ]
 
 
 def _mean(total, count):
@@ -189,7 +194,8 @@ def _reduce_loss(
   is_mean = reduction in ("mean", "mean_with_sample_weight", "sum_over_batch_size")
   is_weighted = reduction == "mean_with_sample_weight" and sample_weight is not None
   has_places = tf.convert_to_tensor(values).shape.rank != 0
-  if not (is_mean and has_places and (is_weighted or mask is not None)):
+  divides = is_mean and has_places and (is_weighted or mask is not None)
+  if not divides or keras_internals.infers_shapes():
     return original(values, sample_weight, mask, reduction, dtype)
   total = original(values, sample_weight, mask, "sum", dtype)
   # Keras's divisors: the sum of the weights, or the number of unmasked values.

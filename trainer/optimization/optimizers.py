@@ -90,7 +90,7 @@ def minimize(
   grouped.exclude_from_decay(wrapped.wrapped)
   # A later step of a window adds to the count of a global mean: its gradients accumulate apart.
   terms = global_means.terms(loss) if accumulate_steps > 1 else [global_means.Term(loss)]
-  own_pairs = [wrapped.pairs_of(term, grouped.trained) for term in terms]
+  own_pairs = [wrapped._pairs(term, grouped.trained) for term in terms]
   with_gradient = {id(variable) for pairs in own_pairs for _, variable in pairs}
   trained = [variable for variable in grouped.trained if id(variable) in with_gradient]
   _refuse_no_gradient(trained, grouped.trained)
@@ -176,11 +176,11 @@ class CrossShardOptimizer:
     """
     store = _current_store()
     trained = store.trainable_variables() if var_list is None else tf.nest.flatten(var_list)
-    pairs = self.pairs_of(global_means.Term(loss), trained, **kwargs)
+    pairs = self._pairs(global_means.Term(loss), trained, **kwargs)
     _refuse_no_gradient(pairs, trained)
     return pairs
 
-  def pairs_of(
+  def _pairs(
     self, term: global_means.Term, trained: Sequence[Any], **kwargs: Any
   ) -> list[tuple[Any, Any]]:
     """Computes this replica's gradients of a part of the loss, as `compute_gradients`.

@@ -112,6 +112,20 @@ def test_a_window_goes_on_where_a_checkpoint_left_it(tmp_path):
   assert whole.get_variable_value("accumulated/global_mean_1/count") == 0.0
 
 
+def test_the_gradient_of_a_learned_factor_counts_once(tmp_path):
+  def factor(features, labels, mode, params):
+    w = tf.Variable(1.0, name="w")
+    loss = w * trainer.global_mean(labels, features["mask"])
+    train_op = trainer.minimize(keras.optimizers.SGD(1.0), loss, accumulate_steps=2)
+    return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+  made = trainer.Estimator(factor, str(tmp_path), train_batch_size=8)
+  made.train(input_fn, max_steps=2)
+  _, mask, y = data()
+  means = [y[part][mask[part]].mean() for part in (slice(0, 8), slice(8, 16))]
+  assert made.get_variable_value("w") == pytest.approx(1 - np.mean(means), abs=1e-6)
+
+
 def test_bfloat16_layers_sum_in_float32(tmp_path):
   made = estimator(tmp_path, "cpu:2", precision="bfloat16").train(input_fn, max_steps=1)
   found = made.evaluate(functools.partial(input_fn, examples=EVALUATED))["loss"]
