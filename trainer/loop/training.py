@@ -239,6 +239,7 @@ class Training:
           )
         if data_ended:
           self._mark_data_ended(begun, reached, at_boundaries.has_stepped)
+        self._warn_of_unapplied_gradients(reached)
         at_boundaries.finish(reached, data_ended)
         return
       except non_finite.NonFinite as found:
@@ -260,6 +261,19 @@ class Training:
       logging.warning("Training ended: input exhausted at step %d of %d", reached, begun.final_step)
     else:
       logging.info("Training ended: input exhausted at step %d", reached)
+
+  def _warn_of_unapplied_gradients(self, reached):
+    for window in sorted(self.program.store.windows):
+      if unapplied := reached % window:
+        logging.warning(
+          "Training ended at step %d, and minimize.accumulate_steps = %d updates the weights at "
+          "multiples of itself: the last %d gradient(s) are in the checkpoint, not in the weights. "
+          "A training that continues applies them. To leave none, train a multiple of %d steps.",
+          reached,
+          window,
+          unapplied,
+          window,
+        )
 
   def _run_device_loop(self, begun, steps):
     """Runs training steps on the device; returns the result of train_loop.TracedLoop.run."""

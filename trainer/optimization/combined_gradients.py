@@ -154,7 +154,7 @@ def _distinct_rows(gradient):
   # Not tf.unique: XLA finds the rows one after the other, and needs a result of constant size.
   order = tf.argsort(gradient.indices, stable=True)
   rows = tf.gather(gradient.indices, order)
-  changes = tf.cast(rows != tf.roll(rows, 1, 0), tf.int32)
+  changes = tf.cast(tf.not_equal(rows, tf.roll(rows, 1, 0)), tf.int32)
   places, count = tf.cumsum(changes) - changes[:1], tf.size(rows)
   values = tf.math.unsorted_segment_sum(tf.gather(gradient.values, order), places, count)
   # The zeros at the end belong to the first row. Optimizers add to rows, they never assign them.

@@ -55,7 +55,8 @@ def minimize(
     clip_norm: float > 0, the largest global norm of the combined gradient; None for no clipping.
     accumulate_steps: int > 0; apply the mean gradient of this many steps at the last of them; of a
       `trainer.global_mean`, the gradient of the mean over all their values. The optimizer counts
-      its updates; the global step counts every step.
+      its updates; the global step counts every step. If a training ends between two updates, the
+      checkpoint keeps the sum of the gradients for a training that continues.
     ema_decay: float in (0, 1); keeps exponential moving averages of the trained variables, named
       `ema/<name>`. Evaluation, prediction and export use them (RunConfig.evaluate_ema). Each update
       of the optimizer moves them, one in `accumulate_steps` steps. The first update copies the
@@ -119,6 +120,7 @@ def minimize(
           zip(terms, gradients_of, own_pairs, strict=True)
         )
       ]
+      store.windows.add(accumulate_steps)
       store_run.request_after_step(
         functools.partial(_apply_total, sums, trained, apply), every=accumulate_steps
       )

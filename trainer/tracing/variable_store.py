@@ -65,6 +65,7 @@ class VariableStore:
       had rules for the names of Keras's variables, if the two differ.
     averages: name of a moving average → name of the variable that it averages; see
       `trainer.checkpoints.moving_averages`.
+    windows: the values of accumulate_steps in calls of `minimize`, without 1.
     sessions: how often a hook's session ran operations, which may have assigned variables.
   """
 
@@ -85,6 +86,7 @@ class VariableStore:
     self.initializers: list[Any] = []
     self.former_names: dict[str, str] = {}
     self.averages: dict[str, str] = {}
+    self.windows: set[int] = set()
     self.sessions = 0
     self._precision = precision
     self._seed = seed

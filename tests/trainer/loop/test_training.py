@@ -6,9 +6,13 @@
 import contextlib
 import types
 
+import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
+import trainer
+from tests.trainer import programs
 from trainer import errors
 from trainer.checkpoints import data_position, reader
 from trainer.io import storage
@@ -75,6 +79,33 @@ def test_a_resumed_training_may_have_no_data_left(caplog, start, has_stepped):
   [record] = caplog.records
   assert record.getMessage() == "Training ended: input exhausted at step 20 of 30"
   assert record.levelname == "WARNING"
+
+
+@pytest.mark.parametrize("end", ["data", "max_steps", "hook"])
+def test_an_end_between_two_updates_is_told(end, tmp_path, caplog):
+  """The gradient stays in the checkpoint: a training that continues is as if it had not ended."""
+
+  def model_fn(features, labels, mode, params):
+    w = tf.Variable(0.0, name="w")
+    loss = tf.square(w - tf.reduce_mean(tf.cast(features, tf.float32)))
+    train_op = trainer.minimize(keras.optimizers.SGD(0.5), loss, accumulate_steps=2)
+    return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+  def numbers(params):
+    return tf.data.Dataset.range(3 if end == "data" else 9).batch(1, drop_remainder=True)
+
+  estimator = programs.estimator(tmp_path, model_fn, batch_size=1, **programs.fixed_loops(1))
+  hooks = [lambda step, metrics, estimator: end == "hook" and step == 3]
+  estimator.train(numbers, max_steps=3 if end == "max_steps" else None, hooks=hooks)
+  assert estimator.get_variable_value("w") == 0.5  # the mean of 0 and 1
+  (message,) = [each for each in caplog.messages if "accumulate_steps" in each]
+  assert "Training ended at step 3, and minimize.accumulate_steps = 2 updates" in message
+
+  caplog.clear()
+  following = tf.data.Dataset.from_tensors(np.int64(3)).batch(1, drop_remainder=True)
+  estimator.train(lambda params: following, steps=1)
+  assert estimator.get_variable_value("w") == 2.5  # the mean of 2 and 3
+  assert "accumulate_steps" not in caplog.text
 
 
 class Folder:

@@ -193,6 +193,29 @@ def test_the_global_step_counts_once_however_it_is_given(tmp_path):
   assert estimator.latest_step() == 3
 
 
+@pytest.mark.parametrize("on", long.except_for(["cpu:2"], ["cpu", "cpu:2", "xla:2"]))
+def test_muon_trains_a_plain_variable_as_one_of_keras(on, tmp_path):
+  """Muon chooses its update by a variable's path, which a tf.Variable lacks."""
+
+  def model_fn(features, labels, mode, params):
+    matrices = {
+      "plain": tf.Variable(tf.eye(programs.WIDTH, 3), name="plain"),
+      "of_keras": keras.Variable(np.eye(programs.WIDTH, 3), dtype="float32", name="of_keras"),
+      "embedding": tf.Variable(tf.eye(programs.WIDTH, 3), name="embedding"),
+    }
+    products = [tf.matmul(features["x"], tf.convert_to_tensor(one)) for one in matrices.values()]
+    loss = tf.add_n([tf.reduce_mean(tf.square(each - labels[:, None])) for each in products])
+    optimizer = keras.optimizers.Muon(0.1, weight_decay=0.1)
+    train_op = trainer.minimize(optimizer, loss, var_list=list(matrices.values()))
+    return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+  estimator = programs.estimator(tmp_path, model_fn, on).train(programs.train_input, steps=2)
+  plain, of_keras, embedding = map(estimator.get_variable_value, ("plain", "of_keras", "embedding"))
+  np.testing.assert_allclose(plain, of_keras, rtol=0, atol=1e-6)
+  # Muon leaves embeddings to AdamW.
+  assert np.abs(embedding - plain).max() > 0.01
+
+
 EMBEDDINGS = {
   "keras": lambda loss: trainer.minimize(keras.optimizers.SGD(0.5), loss),
   "v1": lambda loss: trainer.minimize(v1.train.GradientDescentOptimizer(0.5), loss),
