@@ -298,6 +298,9 @@ def run(flags: Flags, asked: Experiment | None = None) -> dict[str, Any] | None:
       if each.report:
         with preemption.explain_interrupt(preemption.NOTHING_TO_SAVE):
           each.report.check(runner.trace(Kind.PREDICT, each.input_fn))
+  if mode == "train_and_evaluate":  # An export would otherwise refuse the model after a training.
+    with preemption.explain_interrupt(preemption.NOTHING_TO_SAVE):
+      train_evaluate.prepare_exports(runner, asked.all_eval_specs(traced[Kind.EVAL]))
 
   # 6. Unused bindings, after the traces, since they call everything that the model_fn calls, and
   # after the hooks, since they have their own bindings.

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 import trainer
+from trainer import spec
 from trainer.outputs import saved_model
 
 ROWS = np.random.RandomState(0).normal(size=(5, 6)).astype(np.float32)
@@ -170,7 +171,7 @@ def export(kind, folder):
   """Exports a model of a kind with its initial values; returns the path of the SavedModel."""
   name, array = inputs(kind)
   dataset = tf.data.Dataset.from_tensors(({name: array},))
-  program = saved_model.build(_model_fn, {"kind": kind}, trainer.RunConfig(str(folder)))
+  program = saved_model.build(spec.ModelFn(_model_fn), {"kind": kind}, trainer.RunConfig(str(folder)))
   settings = trainer.ExportOptions(from_examples=False, warm_up_batches=())
   feeder = types.SimpleNamespace(feature_dataset=("predict", dataset))
   path = str(folder / "export")

@@ -22,7 +22,7 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -466,12 +466,21 @@ class Estimator:
         export_dir_base, serving_input_receiver_fn, assets_extra, checkpoint_path
       )
 
-  def prepare_export(self) -> None:
-    """Starts the process that checks exports; its start takes seconds, and this call does not wait.
+  def prepare_export(self, serving_input_receiver_fns: Iterable[Callable | None] = ()) -> None:
+    """Traces exports before a training, and starts the process that checks them.
 
-    An export within ten minutes uses it.
+    The start takes seconds, and this call does not wait for it. An export within ten minutes uses
+    the process, and the next export of a function its trace.
+
+    Args:
+      serving_input_receiver_fns: of the exports, see `export_saved_model`.
+
+    Raises:
+      OctetError: an export would refuse the model.
     """
     self._parts.export.prepare()
+    for receiver_fn in dict.fromkeys(serving_input_receiver_fns):
+      self._parts.export.try_trace(receiver_fn)
 
   @_in_turn
   def trace(self, kind: Kind, input_fn: InputFn) -> loop_input.LoopInput:

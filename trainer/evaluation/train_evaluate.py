@@ -16,6 +16,7 @@ from trainer.evaluation.eval_spec import EvalSpec
 from trainer.hooks import hook_list
 from trainer.hooks.estimator_protocol import Estimator
 from trainer.loop import preemption
+from trainer.outputs import exporters as exporters_lib
 from trainer.programs import loop_input
 from trainer.settings import setting_types
 
@@ -73,10 +74,7 @@ def train_and_evaluate(
   if estimator.device.has_evaluator:
     _train(estimator, train_spec, None)
   else:
-    if estimator.device.is_chief and any(spec.exporters for spec in eval_specs):
-      # This process imports TensorFlow, for seconds, while the training runs: so the first export
-      # waits less.
-      estimator.prepare_export()
+    prepare_exports(estimator, eval_specs)
     with estimator.hold_model_dir():  # Also at the last evaluation and its exports.
       with preemption.explain_interrupt(
         "in a pending evaluation of an earlier process; the same command resumes it"
@@ -91,6 +89,20 @@ def train_and_evaluate(
   _completed.add(estimator.model_dir)
   hook_list.HookList(train_spec.hooks, estimator).finished()
   return evaluations.results
+
+
+def prepare_exports(estimator: Estimator, eval_specs: Sequence[EvalSpec]) -> None:
+  """Tries the exports of a training before it begins; a second call does nothing.
+
+  Raises:
+    OctetError: an export would refuse the model.
+  """
+  exporters = [exporter for spec in eval_specs for exporter in spec.exporters]
+  if exporters and estimator.device.is_chief:
+    # The process of the check imports TensorFlow, for seconds, while the training runs: so the
+    # first export waits less. An exporter of a program's own class may export anything.
+    own = [each for each in exporters if isinstance(each, exporters_lib.Exporter)]
+    estimator.prepare_export([each.serving_input_receiver_fn for each in own])
 
 
 def _train(estimator, train_spec, evaluations):

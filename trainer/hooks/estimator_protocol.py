@@ -1,7 +1,7 @@
 """What hooks and the evaluations of a run ask of an Estimator."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from trainer.devices import device as device_lib
@@ -86,8 +86,8 @@ class Estimator(Protocol):
   def hold_model_dir(self) -> contextlib.AbstractContextManager[None]:
     """Returns a context without another training in model_dir."""
 
-  def prepare_export(self) -> None:
-    """Starts the process that checks exports, and does not wait for it."""
+  def prepare_export(self, serving_input_receiver_fns: Iterable[Callable | None] = ()) -> None:
+    """Traces exports, and starts the process that checks them; does not wait for it."""
 
   def export_saved_model(
     self,

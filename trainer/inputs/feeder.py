@@ -88,6 +88,7 @@ class Feeder:
     self._stage = stage
     self._feature_dataset: tuple[str | None, Any] = None, None
     self._told_gaps: set[str] = set()
+    self.feature_input_fn: Callable | None = None  # Of the feature_dataset.
 
   @property
   def feature_dataset(self) -> tuple[str | None, tf.data.Dataset | None]:
@@ -149,7 +150,7 @@ class Feeder:
     cores = layout.local_replicas
     # An export serves the features of evaluation: training may have more, or others.
     if kind != Kind.TRAIN or self._feature_dataset[0] in (None, Kind.TRAIN):
-      self._feature_dataset = kind, dataset
+      self._feature_dataset, self.feature_input_fn = (kind, dataset), input_fn
     if kind != Kind.TRAIN:
       if layout.shares_groups:
         cores = layout.replicas

@@ -68,6 +68,7 @@ class SavedModelExport:
     values: the values of the run's checkpoints.
     feeder: knows the model's features.
     options: parts and checks of an export.
+    traces: serving_input_receiver_fn → (the features' input_fn, the TracedModel) of `try_trace`.
   """
 
   model_fn: spec.ModelFn
@@ -77,6 +78,30 @@ class SavedModelExport:
   values: model_values.ModelValues
   feeder: feeder.Feeder
   options: options.ExportOptions
+  traces: dict[Callable | None, tuple[Any, "TracedModel"]] = dataclasses.field(default_factory=dict)
+
+  def try_trace(self, serving_input_receiver_fn: Callable | None = None) -> None:
+    """Traces an export before the training, to find what it would refuse. The next `save` uses it.
+
+    It does nothing if no input_fn has told the features yet.
+
+    Raises:
+      OctetError: see `trace`.
+    """
+    if serving_input_receiver_fn is None and self.feeder.feature_input_fn is None:
+      return
+    traced = self._trace(serving_input_receiver_fn)
+    self.traces[serving_input_receiver_fn] = self.feeder.feature_input_fn, traced
+
+  def _trace(self, serving_input_receiver_fn):
+    # A trace serves one export: afterwards its counters have other values, and the copy of the
+    # model's variables would take memory.
+    input_fn, traced = self.traces.pop(serving_input_receiver_fn, (None, None))
+    if traced is not None and input_fn is self.feeder.feature_input_fn:
+      return traced
+    with tf.device(_DEVICE):
+      program = build(self.model_fn, self.params, self.config)
+      return trace(program, self.feeder, serving_input_receiver_fn, self.options)
 
   def save(
     self,
@@ -96,9 +121,8 @@ class SavedModelExport:
     self.prepare()  # The other process imports TensorFlow while this one traces.
     checked = ", and running the export in another process to check it" * self.options.verify
     logging.info("Exporting %s%s ...", chosen, checked)
+    model = self._trace(serving_input_receiver_fn)
     with tf.device(_DEVICE):
-      program = build(self.model_fn, self.params, self.config)
-      model = trace(program, self.feeder, serving_input_receiver_fn, self.options)
       source, step = assign(model, self.values, checkpoint_path)
       with _new_folder(os.fspath(export_dir_base), clock) as (folder, path):
         calls = write(model, folder, assets_extra or {})
