@@ -212,6 +212,7 @@ class Encoder:
       optional=columns.keys(),
       rows=None if training else {column: table[column] for column in columns},
       gaps=None if training else self.gaps(table, source),
+      known=self.vocabularies,
     )
 
   @functools.cached_property

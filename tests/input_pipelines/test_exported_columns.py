@@ -138,9 +138,12 @@ def by_server(path, test):
 
 
 @pytest.mark.parametrize("case", [table_case, text_case])
-def test_clients_predict_as_the_estimator(case, tmp_path):
+def test_clients_predict_as_the_estimator(case, tmp_path, caplog):
   path, test, expected = exported(case, tmp_path, 30)
   np.testing.assert_allclose(by_command(path, test, tmp_path), expected, atol=BOUND)
+  told = [each.getMessage() for each in caplog.records if "set does not have" in each.getMessage()]
+  of_table = ["Values that the training set does not have: job 26.7%."]
+  assert told == (of_table if case is table_case else [])
   np.testing.assert_allclose(by_server(path, test), expected, atol=BOUND)
 
 

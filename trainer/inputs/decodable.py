@@ -40,6 +40,7 @@ class Raw:
     optional: names whose value may be missing: then it is NaN, or the empty string.
     rows: name → values of all examples, in the order of the dataset; {} if not known.
     gaps: name → shares of the examples without a value that the training knows.
+    known: name → the texts that the training knows; no entry for columns of any text.
   """
 
   examples: Mapping[str, np.ndarray]
@@ -47,6 +48,7 @@ class Raw:
   optional: frozenset[str]
   rows: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   gaps: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+  known: Mapping[str, Collection[str]] = dataclasses.field(default_factory=dict)
 
   def describe_gaps(self) -> tuple[str, bool]:
     """Returns the gaps as a text, or ""; and whether they exceed the training set's."""
@@ -95,6 +97,7 @@ def mark_raw(
   optional: Collection[str] = (),
   rows: Mapping[str, Any] | None = None,
   gaps: Mapping[str, Mapping[str, float]] | None = None,
+  known: Mapping[str, Collection[str]] | None = None,
 ) -> tf.data.Dataset:
   """Declares how a dataset's features come from the user's values, such as columns of a table.
 
@@ -113,6 +116,8 @@ def mark_raw(
       share of the training set, "unknown": share of the examples with a value that the training set
       does not have}. The last may be absent. An evaluation, its report and the model card have
       them; the evaluation warns where they exceed the training set's.
+    known: name → the texts that the training set has. Predictions for files warn of others. Spaces
+      around a text do not count, nor does the form of a whole number: 3 or 3.0.
 
   Returns:
     The same dataset.
@@ -126,7 +131,9 @@ def mark_raw(
       f"{', '.join(examples) or 'none'}; got {to_features!r} and {optional!r}."
     )
   arrays = {name: _array(name, values, name in optional) for name, values in examples.items()}
-  _marks[dataset] = Raw(arrays, to_features, frozenset(optional), rows or {}, gaps or {})
+  _marks[dataset] = Raw(
+    arrays, to_features, frozenset(optional), rows or {}, gaps or {}, known or {}
+  )
   return dataset
 
 

@@ -117,7 +117,8 @@ def describe(
     class_names: the names of the classes, or None.
     decodes: names of the features that from_bytes decodes.
     raw: columns and texts that from_raw takes → {"input": name in the signature, "optional": bool,
-      "gaps": shares of missing and unknown values of the evaluation set, if known}.
+      "gaps": shares of missing and unknown values of the evaluation set, "known": the texts of the
+      training set}, the last two if the input_fn tells them.
   """
   import keras
 

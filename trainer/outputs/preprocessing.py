@@ -56,10 +56,11 @@ class Preprocessing:
     """octet.json's description of columns and texts; {} if users have something else."""
     if self.raw is None:
       return {}
-    optional, gaps = self.raw.optional, self.raw.gaps
+    raw = self.raw
     return {
-      name: {"input": spec.name, "optional": name in optional}
-      | ({"gaps": dict(gaps[name])} if name in gaps else {})
+      name: {"input": spec.name, "optional": name in raw.optional}
+      | ({"gaps": dict(raw.gaps[name])} if name in raw.gaps else {})
+      | ({"known": list(raw.known[name])} if name in raw.known else {})
       for name, spec in self.spec.items()
     }
 

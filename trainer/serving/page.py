@@ -27,7 +27,10 @@ def about(loaded: LoadedModel) -> dict[str, Any]:
   has_bytes = FROM_BYTES in loaded.description["signatures"]
   return {
     **{key: loaded.description.get(key) for key in _ABOUT},
-    "raw": loaded.raw,
+    "raw": {
+      name: {key: value for key, value in column.items() if key != "known"}
+      for name, column in loaded.raw.items()
+    },
     "engine": loaded.engine.name,
     "version": loaded.version,
     "image": next(iter(loaded.inputs)) if takes_image and has_bytes else None,

@@ -8,7 +8,7 @@ from absl import logging
 
 from trainer import errors
 from trainer.serving import examples as examples_lib
-from trainer.serving import features, predictor, results
+from trainer.serving import features, predictor, raw_values, results
 
 _SHOWN = 10  # errors in the log
 
@@ -55,9 +55,10 @@ def predict(
   results.check_path(output, model)  # Before the predictions, which may take hours.
   examples, total = examples_lib.read(inputs, model, output)
 
+  unknown = raw_values.Unknown(model.raw)
   start, done, failed = clock(), 0, 0
   with results.writer(output, model) as add, _progress(total) as move:
-    for batch in features.prepare_batches(examples, model, batch_size):
+    for batch in features.prepare_batches(unknown.watch(examples), model, batch_size):
       outputs = model.engine.predict_batch(batch.features) if batch.features else {}
       entries = results.entries(batch.names, batch.errors, outputs, model.class_names)
       add(list(entries), batch.features)
@@ -77,6 +78,9 @@ def predict(
     (done - failed) / seconds,
     "" if output == "-" else f", to {output}",
   )
+  if unknown.counts:
+    shares = ", ".join(f"{name} {count / done:.1%}" for name, count in unknown.counts.items())
+    logging.warning("Values that the training set does not have: %s.", shares)
   if failed:
     logging.log(
       logging.WARNING if keep_going else logging.ERROR,

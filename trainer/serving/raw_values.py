@@ -5,9 +5,11 @@ parse("", {"dtype": "float64", "optional": True})          None: it is missing
 served({"mean age": [12.5, None]}, loaded.raw)             {"mean_age": [12.5, nan]}
 """
 
+import collections
 import datetime
 import functools
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trainer import errors
@@ -65,6 +67,35 @@ def served(columns: Mapping[str, Any], raw: Mapping[str, Mapping[str, Any]]) -> 
       values = [_value(value, name, column) for value in values]
     found[column["input"]] = values
   return found
+
+
+class Unknown:
+  """Counts the texts of columns that the training does not know.
+
+  Args:
+    raw: see `LoadedModel.raw`.
+
+  Attributes:
+    counts: column → the number of its unknown texts.
+  """
+
+  def __init__(self, raw: Mapping[str, Mapping[str, Any]]) -> None:
+    self.counts: collections.Counter[str] = collections.Counter()
+    self._known = {
+      name: {"", *column["known"]} for name, column in raw.items() if "known" in column
+    }
+
+  def watch(self, examples: Iterable[Any]) -> Iterator[Any]:
+    """Yields examples (`serving.examples.Example`) unchanged, and counts."""
+    for example in examples:
+      for name, known in self._known.items():
+        value = example.values.get(name)
+        text = "" if value is None else str(value).strip()
+        # A whole number may have the form of a float, see trainer.mark_raw.
+        whole = re.sub(r"^([+-]?(?:0|[1-9][0-9]*))\.0*$", r"\1", text)
+        if text not in known and whole not in known:
+          self.counts[name] += 1
+      yield example
 
 
 def _value(value, name, column):

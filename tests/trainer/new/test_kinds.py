@@ -17,7 +17,8 @@ def test_a_kind_trains_and_its_export_takes_what_its_data_are(kind, tmp_path, mo
   main.create(tmp_path / name, kind)
   monkeypatch.chdir(tmp_path / name)
   monkeypatch.syspath_prepend(str(tmp_path / name))
-  found = testing.run_gin(f"configs/{name}.gin", steps=2, model_dir="out")
+  weights = [] if kind == "regression" else ['RunConfig.class_weight = "balanced"']
+  found = testing.run_gin(f"configs/{name}.gin", steps=2, model_dir="out", bindings=weights)
   assert found["global_step"] == 2
   loaded = predictor.Predictor("out/export", "tensorflow").loaded
   assert loaded.for_users == ("from_bytes" if kind in ("images", "keras") else "from_raw")

@@ -13,9 +13,9 @@ import trainer
 from tests.trainer.outputs import test_preprocessing as model
 from trainer import errors
 from trainer.outputs import checks
+from trainer.serving import examples, predictor, raw_values, tf_serving
 from trainer.serving import features as features_lib
 from trainer.serving import predict as predict_lib
-from trainer.serving import predictor, tf_serving
 
 AGES, JOBS = np.array([20.0, np.nan, 40.0, 30.0]), ["cook", "", "smith", "cook"]
 COLUMNS = {"mean age": AGES, "job": JOBS}
@@ -248,3 +248,12 @@ def test_images_are_not_touched(tmp_path):
   estimator.train(model.input_fn, steps=1)
   loaded = predictor.Predictor(estimator.export_saved_model(tmp_path / "e"), "tensorflow").loaded
   assert (loaded.raw, loaded.for_users) == ({}, "from_bytes")
+
+
+def test_texts_that_the_training_does_not_know_are_counted():
+  raw = {"month": {"known": ["11", "007", "etc"]}, "day": {}}
+  unknown = raw_values.Unknown(raw)
+  values = ["11", 11.0, " 11.00 ", "007", None, "", "7", "etc.", "1.1"]
+  rows = [examples.Example("", {"month": value, "day": "x"}) for value in values]
+  assert list(unknown.watch(rows)) == rows
+  assert unknown.counts == {"month": 3}
