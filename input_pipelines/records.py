@@ -31,7 +31,7 @@ from . import hosts, in_memory, randomness
 
 FRAME = 16  # bytes of a frame besides data
 _length = struct.Struct("<Q").unpack_from  # the length of a record, from the bytes of its frame
-_HEADERS = 1 << 14  # bytes to read at once for the lengths of records
+_HEADERS = 1 << 16  # bytes to read at once for the lengths of records
 _CHUNK = 256  # the most records of a file in turn
 _CHUNK_BYTES = 1 << 20  # about the most bytes of these records
 _WINDOW_BYTES = 1 << 28  # about the most bytes of records to shuffle together

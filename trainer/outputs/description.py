@@ -116,9 +116,9 @@ def describe(
       "card", as far as known.
     class_names: the names of the classes, or None.
     decodes: names of the features that from_bytes decodes.
-    raw: columns and texts that from_raw takes → {"input": name in the signature, "optional": bool,
-      "gaps": shares of missing and unknown values of the evaluation set, "known": the texts of the
-      training set}, the last two if the input_fn tells them.
+    raw: columns and texts that from_raw takes → {"input": name in the signature, "optional":
+      whether the value may be null, "gaps": shares of missing and unknown values of the evaluation
+      set, "known": the texts of the training set}, the last two if the input_fn tells them.
   """
   import keras
 

@@ -49,7 +49,8 @@ def _texts(value):
 def _numbers(value, dtype):
   array = np.asarray(value)
   if array.dtype.kind not in "fiubV":
-    raise ValueError(f"it has {array.dtype.name} values")
+    kinds = {type(each).__name__ for each in np.asarray(value, object).flat}
+    raise ValueError(f"it has {', '.join(sorted(kinds))} values")
   # The checks below find NaN and numbers beyond the type, or these are legal: no warning of numpy.
   with np.errstate(invalid="ignore", over="ignore"):
     converted = array.astype(dtype.as_numpy_dtype, copy=False)

@@ -217,9 +217,10 @@ def _from_lines(lines, source, folder, loaded):
 def _of_object(name, row, folder, loaded):
   """Makes an example of a dict of values, and passes over values that the model does not take."""
   example = Example(name)
-  for feature in loaded.takes(row):
-    if feature not in row:
-      return Example(name, error=f"no {feature!r}; there is {', '.join(map(str, row))}")
+  taken = loaded.takes(row)
+  if missing := [repr(feature) for feature in taken if feature not in row]:
+    return Example(name, error=f"no {', '.join(missing)}; there is {', '.join(map(str, row))}")
+  for feature in taken:
     value = row[feature]
     if feature in loaded.decoders and isinstance(value, str):
       example.paths[feature] = value if "://" in value else os.path.join(folder, value)

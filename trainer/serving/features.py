@@ -136,12 +136,16 @@ def parse_example(content: bytes, loaded: LoadedModel) -> dict[str, Any]:
   except Exception as error:  # the protobuf library has errors of its own
     raise errors.InputError(f"it is no tf.train.Example: {error}") from error
   values: dict[str, Any] = {}
-  for name, spec in loaded.takes(stored).items():
-    if name not in stored and spec.get("optional"):
+  taken = loaded.takes(stored)
+  missing = [name for name in taken if name not in stored]
+  if required := [repr(name) for name in missing if not taken[name].get("optional")]:
+    raise errors.InputError(
+      f"it has no feature {', '.join(required)}; it has {', '.join(sorted(stored))}."
+    )
+  for name, spec in taken.items():
+    if name in missing:
       values[name] = None
       continue
-    if name not in stored:
-      raise errors.InputError(f"it has no feature {name!r}; it has {', '.join(sorted(stored))}.")
     kind = stored[name].WhichOneof("kind")
     found = list(getattr(stored[name], kind).value) if kind else []
     if name in loaded.decoders or spec["dtype"] == "string":

@@ -124,10 +124,13 @@ class LoadedModel:
     unknown = sorted(set(features) - set(inputs))
     missing = sorted(set(inputs) - set(features))
     if unknown or missing:
+      columns = self.raw.values() if signature == FROM_RAW else ()
+      optional = {each["input"] for each in columns if each["optional"]}
       of_raw = f" Its signature {FROM_RAW} takes {', '.join(self.raw)}."
       raise errors.InputError(
         f"The model takes {', '.join(sorted(inputs))}; "
-        + (f"{missing[0]!r} is missing." if missing else f"it knows no {unknown[0]!r}.")
+        + (f"{_named(missing)} missing." if missing else f"it knows no {unknown[0]!r}.")
+        + (" A missing value is null." if optional.intersection(missing) else "")
         + (of_raw if self.raw and signature == DEFAULT else "")
       )
     made = {name: arrays.make(name, features[name], spec) for name, spec in inputs.items()}
@@ -140,3 +143,7 @@ class LoadedModel:
     if not next(iter(sizes.values()), 1):
       raise errors.InputError("There is no example.")
     return made
+
+
+def _named(missing):
+  return ", ".join(map(repr, missing)) + (" are" if missing[1:] else " is")

@@ -125,3 +125,11 @@ Detected at node AssertGuard defined at (most recent call last):
   error = tf.errors.InvalidArgumentError(None, None, text)
   assert read_errors.of_python(error) is None
   assert read_errors.of_operation(error) == "a label is out of range"
+
+
+def test_an_error_of_a_parallel_map_says_only_what_failed():
+  dataset = tf.data.Dataset.from_tensors("x").map(tf.strings.to_number, tf.data.AUTOTUNE)
+  with pytest.raises(tf.errors.OpError, match="Iterator::Root") as raised:
+    list(dataset)
+  said = read_errors.of_operation(raised.value)
+  assert said == "StringToNumberOp could not correctly convert string: x"

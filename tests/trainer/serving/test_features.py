@@ -64,6 +64,7 @@ def test_records_have_the_values_of_the_features(loaded):
   [
     (b"\xff", "it is no tf.train.Example"),
     (tiny_data.example(x=[1.0, 2.0]), "it has no feature 'n'; it has x"),
+    (tiny_data.example(z=[1.0]), "it has no feature 'n', 'x'; it has z"),
     (tiny_data.example(x=[1.0], n=[7]), r"'x' has 1 values; the model takes float32\[2\]"),
     (tiny_data.example(x=b"12", n=[7]), r"'x' has 1 values; the model takes float32\[2\]"),
   ],

@@ -43,6 +43,7 @@ def test_columns_have_two_names_and_missing_values():
   ("loaded", "features", "message"),
   [
     (model(), {}, "The model takes x; 'x' is missing.$"),
+    (model(x=X, y=X), {}, "The model takes x, y; 'x', 'y' are missing.$"),
     (model(), {"x": [1], "z": [1]}, "The model takes x; it knows no 'z'.$"),
     (model(raw=True), {"age": [1]}, "'x' is missing. Its signature from_raw takes mean age."),
     (model(x=X, y=X), {"x": [1, 2], "y": [1]}, "there are 2 of x, 1 of y"),

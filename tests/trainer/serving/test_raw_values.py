@@ -157,7 +157,7 @@ def test_requests(age, loaded):
   ("row", "message"),
   [
     ({"mean age": "old", "job": "cook"}, "'mean_age' must be float64"),
-    ({"mean age": 1}, "The model takes job, mean_age; 'job' is missing"),
+    ({"mean age": 1}, "The model takes job, mean_age; 'job' is missing. A missing value is null."),
     ({"mean age": 1, "job": "a", "jobs": 1}, "it knows no 'jobs'"),
     ({"mean age": float("inf"), "job": "a"}, "'mean_age' is inf at .0.: expected finite numbers"),
   ],
