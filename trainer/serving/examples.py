@@ -102,17 +102,15 @@ def _listed(pattern):
   if pattern == "-":
     raise errors.SettingError("--input=- is standard input, and excludes any other --input.")
   if storage.isdir(pattern):
-    files = sorted(
-      os.path.join(folder, name)
+    endings = {
+      os.path.join(folder, name): os.path.splitext(name)[1].lower() or "without an ending"
       for folder, _, names in storage.walk(pattern)
       for name in names
       if not name.startswith(".")
-    )
-    found = [path for path in files if path.lower().endswith(IMAGES)]
-    others = (path for path in files if not path.lower().endswith(IMAGES))
-    endings = (os.path.splitext(path)[1].lower() for path in others)
-    left_out = collections.Counter(ending or "without an ending" for ending in endings)
-    ignored = ", ".join(f"{count} {ending}" for ending, count in left_out.most_common())
+    }
+    found = sorted(path for path, ending in endings.items() if ending in IMAGES)
+    left_out = collections.Counter(endings.values())
+    ignored = ", ".join(f"{n} {each}" for each, n in left_out.most_common() if each not in IMAGES)
     if not found:
       raise errors.InputError(
         f"The folder {pattern} (--input) has no images: expected {', '.join(IMAGES)} files; found "

@@ -127,9 +127,11 @@ class LoadedModel:
       columns = self.raw.values() if signature == FROM_RAW else ()
       optional = {each["input"] for each in columns if each["optional"]}
       of_raw = f" Its signature {FROM_RAW} takes {', '.join(self.raw)}."
+      verb = "are" if missing[1:] else "is"
+      lacks = f"{', '.join(map(repr, missing))} {verb} missing."
       raise errors.InputError(
         f"The model takes {', '.join(sorted(inputs))}; "
-        + (f"{_named(missing)} missing." if missing else f"it knows no {unknown[0]!r}.")
+        + (lacks if missing else f"it knows no {unknown[0]!r}.")
         + (" A missing value is null." if optional.intersection(missing) else "")
         + (of_raw if self.raw and signature == DEFAULT else "")
       )
@@ -143,7 +145,3 @@ class LoadedModel:
     if not next(iter(sizes.values()), 1):
       raise errors.InputError("There is no example.")
     return made
-
-
-def _named(missing):
-  return ", ".join(map(repr, missing)) + (" are" if missing[1:] else " is")
