@@ -173,6 +173,7 @@ def test_a_trial_is_told_how_far_it_keeps_the_constraints(tmp_path, loss, violat
   found = run.trial.user_attrs["constraints"]
   assert list(found) == ["loss <= 0.5", "recall >= 0.9"]
   assert list(found.values()) == pytest.approx(violations)
+  assert run.trial.user_attrs["constrained"] == {"loss": loss, "recall": 0.9}
 
 
 def test_a_constraint_of_a_metric_that_is_not_there(tmp_path):
