@@ -46,4 +46,4 @@ class Depthwise(tf.keras.layers.DepthwiseConv2D, tf.layers.Layer):
 print(Depthwise.__mro__[1].__module__)
 """
   done = warm.run("-c", code)
-  assert (done.returncode, done.stdout) == (0, "trainer.compat.layers.separable\n"), done.stderr
+  assert (done.returncode, done.stdout) == (0, "trainer.compat.layers.legacy\n"), done.stderr

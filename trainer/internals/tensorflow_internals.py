@@ -12,6 +12,13 @@ from trainer.internals import private_names
 # The recurrent cells of TensorFlow 1, which `import tensorflow` includes.
 RNN_CELLS = private_names.find("tensorflow.python.keras.layers.legacy_rnn.rnn_cell_impl")
 
+# tf.layers of TensorFlow 1, without batch normalization. `import tensorflow` includes them too.
+TF_LAYERS = private_names.find("tensorflow.python.keras.legacy_tf_layers.core")
+TF_LAYERS_CONVOLUTIONAL = private_names.find(
+  "tensorflow.python.keras.legacy_tf_layers.convolutional"
+)
+TF_LAYERS_POOLING = private_names.find("tensorflow.python.keras.legacy_tf_layers.pooling")
+
 # Functions and classes of tf.contrib and tf.estimator that TensorFlow still has, and uses itself.
 EXPORT_OUTPUTS = private_names.find("tensorflow.python.saved_model.model_utils.export_output")
 LOOKUP_TABLES = private_names.find("tensorflow.python.ops.lookup_ops")

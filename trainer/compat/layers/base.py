@@ -37,7 +37,7 @@ class Mixing(type):
 
   def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
     if any(issubclass(base, keras.layers.Layer) for base in bases):
-      importlib.import_module("trainer.compat.layers.separable")  # registers the replacements
+      importlib.import_module("trainer.compat.layers.legacy")  # registers the replacements
     found = tuple(_STANDS_FOR.get(base, base) for base in bases)
     if found != bases and Layer in found:  # the replacements derive from Layer
       found = tuple(base for base in found if base is not Layer)
@@ -59,78 +59,47 @@ class InputSpec(keras.InputSpec, RNN_CELLS.input_spec.InputSpec):
   """The rank, shape and dtype of a layer's inputs; both Keras 3 and TensorFlow's cells take it."""
 
 
-class Layer(metaclass=Mixing):
+class Layer(RNN_CELLS.base_layer.Layer, metaclass=Mixing):
   """A layer. A subclass defines `build(input_shape)`, which makes variables, and `call(inputs)`.
+
+  TensorFlow's wheel has the class without the names of 2.15, and its call is that of a second
+  Keras. So the variables, the scopes, the losses and the call are here.
 
   Args:
     trainable: whether its variables are trainable.
     name: the scope's name, made unique; default: from the class's name.
     dtype: the variables' dtype; default: the first input's dtype.
-    activity_regularizer: function from the output to a loss.
-    _reuse, _scope: whether to reuse existing variables, and their exact scope; set by the functions
-      of tf.layers.
+    others: activity_regularizer, a function from the output to a loss; _reuse and _scope, whether
+      to reuse existing variables, and their exact scope: the functions of tf.layers set them.
   """
 
+  def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    # TensorFlow's own __new__ changes the bases of the class, under the other replicas' threads.
+    return object.__new__(cls)
+
   def __init__(
-    self,
-    trainable: bool = True,
-    name: str | None = None,
-    dtype: Any = None,
-    activity_regularizer: Callable | None = None,
-    _reuse: bool | None = None,
-    _scope: Any = None,
-    **unknown: Any,
+    self, trainable: bool = True, name: str | None = None, dtype: Any = None, **others: Any
   ):
-    if unknown:
-      raise TypeError(f"{type(self).__name__} of tf.layers has no argument {sorted(unknown)[0]!r}.")
-    self.trainable = trainable
-    self.built = False
-    self.input_spec: Any = None  # programs set it; nothing checks it
-    self._dtype = None if dtype is None else tf.as_dtype(dtype)
     # 2.15 counts unnamed layers of tf.layers and Keras together: `dense`, `dense_1`.
-    if name is None and _scope is None:
+    if name is None and others.get("_scope") is None:
       keras_names.count(type(self).__name__)
-    self._base_name = name or snake_case(type(self).__name__)
-    self._activity_regularizer = activity_regularizer
-    self._reuse = _reuse
-    self._scope: Any = None
-    if _scope:
-      # Only entering a scope returns its VariableScope.
-      with v1.variable_scope(_scope) as self._scope:
-        pass
-    self._weights: list[tf.Variable] = []
-    self.updates: list[Any] = []
-    self.losses: list[tf.Tensor] = []
+    super().__init__(trainable=trainable, name=name, dtype=dtype, **others)
+
+  def _init_set_name(self, name: str | None) -> None:
+    self._name = self._base_name = name or snake_case(type(self).__name__)
 
   @property
   def name(self) -> str:
-    return self._base_name if self._scope is None else self._scope.name.rpartition("/")[2]
+    scope = getattr(self, "_scope", None)
+    return self._base_name if scope is None else scope.name.rpartition("/")[2]
 
   @property
-  def scope_name(self) -> str:
-    if self._scope is None:
-      raise ValueError(f"No name available for layer scope: the layer {self.name} is not built.")
-    return self._scope.name
+  def updates(self) -> list[Any]:
+    return self._updates
 
   @property
-  def dtype(self) -> Any:
-    return self._dtype
-
-  @property
-  def weights(self) -> list[tf.Variable]:
-    return list(self._weights)
-
-  @property
-  def trainable_weights(self) -> list[tf.Variable]:
-    return [weight for weight in self._weights if weight.trainable]
-
-  @property
-  def non_trainable_weights(self) -> list[tf.Variable]:
-    return [weight for weight in self._weights if not weight.trainable]
-
-  variables = weights
-  trainable_variables = trainable_weights
-  non_trainable_variables = non_trainable_weights
+  def losses(self) -> list[tf.Tensor]:
+    return self._losses
 
   def add_weight(
     self,
@@ -149,18 +118,20 @@ class Layer(metaclass=Mixing):
   ) -> tf.Variable:
     """Makes a variable in the layer's scope; see get_variable."""
     del use_resource, partitioner, unknown  # the scope decides: a test's scope has none
+    is_trainable = self.trainable and trainable is not False
     known = v1.global_variables() if regularizer is not None else []
     variable = v1.get_variable(
       name,
       shape=[int(size) for size in shape],
-      dtype=dtype or self._dtype or tf.float32,
+      dtype=dtype or self.dtype or tf.float32,
       initializer=initializer,
-      trainable=self.trainable and trainable is not False,
+      trainable=is_trainable,
       constraint=constraint,
       synchronization=synchronization,
       aggregation=aggregation,
     )
-    self._weights.append(variable)
+    # Not variable.trainable: a custom_getter may return a tensor.
+    (self._trainable_weights if is_trainable else self._non_trainable_weights).append(variable)
     # As TensorFlow: after get_variable, which has the scope's own regularizer, and for what a
     # custom_getter returns. If this is no variable, each call counts, also one that reuses.
     if regularizer is not None and not any(variable is one for one in known):
@@ -176,23 +147,15 @@ class Layer(metaclass=Mixing):
     """Adds operations to UPDATE_OPS."""
     del inputs
     for update in tf.nest.flatten(updates):
-      self.updates.append(update)
+      self._updates.append(update)
       v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, update)
 
   def add_loss(self, losses: Any, inputs: Any = None) -> None:
     """Adds losses to REGULARIZATION_LOSSES."""
     del inputs
     for loss in tf.nest.flatten(losses):
-      self.losses.append(loss)
+      self._losses.append(loss)
       v1.add_to_collection(v1.GraphKeys.REGULARIZATION_LOSSES, loss)
-
-  def build(self, input_shape: Any) -> None:
-    """Makes the variables."""
-    self.built = True
-
-  def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-    """Returns the output."""
-    return inputs
 
   def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
     if isinstance(self, RNN_CELLS.RNNCell):  # a program's LayerRNNCell calls it on itself
@@ -200,7 +163,7 @@ class Layer(metaclass=Mixing):
     scope = kwargs.pop("scope", None)
     inputs = tf.nest.map_structure(tf.convert_to_tensor, inputs)
     self._enter_scope(scope)
-    if self._dtype is None:
+    if self.dtype is None:
       self._dtype = tf.nest.flatten(inputs)[0].dtype
     # A second call finds the variables of the first; None inherits from the scope around.
     reuse = True if self.built or self._reuse else v1.get_variable_scope().reuse or None
@@ -258,16 +221,6 @@ def snake_case(name: str) -> str:
   """Returns `conv2d_transpose` for Conv2DTranspose, as TensorFlow derives scopes from classes."""
   words = re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
   return re.sub("([a-z])([A-Z])", r"\1_\2", words).lower()
-
-
-def several(value: Any, count: int, name: str) -> tuple[int, ...]:
-  """Returns a size for each axis, from one size for all or a sequence."""
-  if isinstance(value, int):
-    return (int(value),) * count
-  found = tuple(int(size) for size in value)
-  if len(found) != count:
-    raise ValueError(f"{name} must be an int or {count} ints; got {value!r}.")
-  return found
 
 
 def activation(given: Any) -> Callable | None:

@@ -80,7 +80,7 @@ class BatchNormalization(base.Layer):
     shape = [known[axis] for axis in self._axes]
     if len(shape) > 1:
       shape = [known[axis] if axis in self._axes else 1 for axis in range(rank)]
-    dtype = tf.float32 if self._dtype in (tf.float16, tf.bfloat16) else self._dtype
+    dtype = tf.float32 if self.dtype in ("float16", "bfloat16") else self.dtype
     self.gamma = self.add_weight("gamma", shape, dtype, **self._of_gamma) if self.scale else None
     self.beta = self.add_weight("beta", shape, dtype, **self._of_beta) if self.center else None
     self.moving_mean = self.add_weight(

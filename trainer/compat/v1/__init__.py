@@ -364,15 +364,7 @@ MODULES = {
   },
   "keras.backend": Names(".graph_mode.learning_phase", "tensorflow.keras.backend"),
   "layers": Names(
-    ".layers.core",
-    ".layers.normalization",
-    ".layers.pooling",
-    homes={
-      ".layers.base": "InputSpec Layer",
-      ".layers.convolutional": """Conv1D Conv2D Conv2DTranspose Conv3D Conv3DTranspose conv1d conv2d
-        conv2d_transpose conv3d conv3d_transpose""",
-      ".layers.separable": "SeparableConv1D SeparableConv2D separable_conv1d separable_conv2d",
-    },
+    ".layers.legacy", ".layers.normalization", homes={".layers.base": "InputSpec Layer"}
   ),
   "logging": Names(".graph_mode.logging", f"{_TF1}.logging"),
   "metrics": Names(".graph_mode.metrics", f"{_TF1}.metrics"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.layers.core import Dense
+from trainer.compat.layers.legacy import Dense
 from trainer.internals.tensorflow_internals import RNN_CELLS
 
 v1 = tf.compat.v1

@@ -8,7 +8,7 @@ import tensorflow as tf
 from trainer import ModeKeys
 from trainer.compat.estimator import input_fns
 from trainer.compat.graph_mode import summary
-from trainer.compat.layers import base, core, normalization
+from trainer.compat.layers import base, legacy, normalization
 
 v1 = tf.compat.v1
 
@@ -34,16 +34,16 @@ def dnn_logit_fn_builder(
         # TensorFlow's own columns make the variables, under 2.15's names.
         net = v1.feature_column.input_layer(features, list(feature_columns))
       for index, width in enumerate(hidden_units):
-        net = core.dense(net, width, activation, name=f"hiddenlayer_{index}")
+        net = legacy.dense(net, width, activation, name=f"hiddenlayer_{index}")
         if dropout is not None and training:
-          net = core.dropout(net, dropout, training=True)
+          net = legacy.dropout(net, dropout, training=True)
         if batch_norm:
           # The scope and the momentum of 2.15.
           net = normalization.batch_normalization(
             net, momentum=0.999, training=training, name=f"hiddenlayer_{index}/batchnorm_{index}"
           )
         found[f"hiddenlayer_{index}"] = net
-      found["logits"] = core.dense(net, units, name="logits")
+      found["logits"] = legacy.dense(net, units, name="logits")
     for name, outputs in found.items():  # the summary tags of 2.15
       tag = f"dnn/dnn/{name}/fraction_of_zero_values"
       summary.scalar(tag, tf.math.zero_fraction(outputs))

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.layers import convolutional, separable
+from trainer.compat.layers import legacy
 from trainer.compat.layers.contrib import common
 from trainer.compat.layers.contrib.arg_scopes import add_arg_scope
 from trainer.compat.layers.contrib.common import Options, scoped
@@ -53,15 +53,15 @@ def _convolution(
   return convolve
 
 
-conv1d = scoped("conv1d", _convolution(convolutional.Conv1D, "Conv"))
-conv2d = scoped("conv2d", _convolution(convolutional.Conv2D, "Conv"))
-conv3d = scoped("conv3d", _convolution(convolutional.Conv3D, "Conv"))
+conv1d = scoped("conv1d", _convolution(legacy.Conv1D, "Conv"))
+conv2d = scoped("conv2d", _convolution(legacy.Conv2D, "Conv"))
+conv3d = scoped("conv3d", _convolution(legacy.Conv3D, "Conv"))
 convolution = convolution2d = conv2d
 conv2d_transpose = scoped(
-  "conv2d_transpose", _convolution(convolutional.Conv2DTranspose, "Conv2d_transpose")
+  "conv2d_transpose", _convolution(legacy.Conv2DTranspose, "Conv2d_transpose")
 )
 _separable = _convolution(
-  separable.SeparableConv2D,
+  legacy.SeparableConv2D,
   "SeparableConv2d",
   "pointwise",
   {

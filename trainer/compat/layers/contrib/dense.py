@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.layers import core
+from trainer.compat.layers import legacy
 from trainer.compat.layers.contrib import common
 from trainer.compat.layers.contrib.arg_scopes import add_arg_scope
 from trainer.compat.layers.contrib.common import Options, activated, collections_of, model_variable
@@ -22,7 +22,7 @@ def fully_connected(inputs: tf.Tensor, num_outputs: int, *options: Any, **named:
     options, named: see common.Options.
   """
   given = Options(*options, **named)
-  return given.of_tf_layers(core.Dense, "fully_connected", inputs, units=num_outputs)
+  return given.of_tf_layers(legacy.Dense, "fully_connected", inputs, units=num_outputs)
 
 
 linear = functools.partial(fully_connected, activation_fn=None)

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.compat.layers import core
+from trainer.compat.layers import legacy
 from trainer.compat.layers.contrib.arg_scopes import add_arg_scope
 from trainer.compat.layers.contrib.common import collected, scoped
 
@@ -51,7 +51,7 @@ def dropout(
 ) -> tf.Tensor:
   """Keeps a random share of the inputs, in training."""
   with v1.name_scope(scope, "Dropout", [inputs]) as found:
-    layer = core.Dropout(1 - keep_prob, noise_shape, seed)
+    layer = legacy.Dropout(1 - keep_prob, noise_shape, seed)
     outputs = layer.call(tf.convert_to_tensor(inputs), training=is_training)
     return collected(outputs, outputs_collections, found.rstrip("/"))
 
@@ -60,7 +60,7 @@ def dropout(
 def flatten(inputs: tf.Tensor, outputs_collections: Any = None, scope: Any = None) -> tf.Tensor:
   """Reshapes [batch, ...] to [batch, product of the other axes]."""
   with v1.name_scope(scope, "Flatten", [inputs]) as found:
-    outputs = core.Flatten().call(tf.convert_to_tensor(inputs))
+    outputs = legacy.Flatten().call(tf.convert_to_tensor(inputs))
     return collected(outputs, outputs_collections, found.rstrip("/"))
 
 
