@@ -91,14 +91,10 @@ def minimize(
   grouped.exclude_from_decay(wrapped.wrapped)
   # A later step of a window adds to the count of a global mean: its gradients accumulate apart.
   terms = global_means.terms(loss) if accumulate_steps > 1 else [global_means.Term(loss)]
-  own_pairs = [wrapped._pairs(term, grouped.trained) for term in terms]
-  with_gradient = {id(variable) for pairs in own_pairs for _, variable in pairs}
-  trained = [variable for variable in grouped.trained if id(variable) in with_gradient]
-  _refuse_no_gradient(trained, grouped.trained)
+  own_gradients = [wrapped._gradients(term, grouped.trained) for term in terms]
+  trained = _with_gradient(own_gradients, grouped.trained)
   # Before clipping: the norm belongs to the global batch's gradient, on any number of replicas.
-  gradients_of = [
-    combined_gradients.combine([gradient for gradient, _ in own]) for own in own_pairs
-  ]
+  of_terms = [combined_gradients.combine(gradients) for gradients in own_gradients]
 
   def apply(gradients):
     if clip_norm is not None:
@@ -111,15 +107,10 @@ def minimize(
 
   with fetched_operations.changes_made() as changes:
     if accumulate_steps == 1:
-      apply(gradients_of[0])
+      apply([gradient for gradient in of_terms[0] if gradient is not None])
     else:
       # Clip once per update, too: the mean gradient of the steps.
-      sums = [
-        _accumulate(term, number, gradients, [variable for _, variable in own], accumulate_steps)
-        for number, (term, gradients, own) in enumerate(
-          zip(terms, gradients_of, own_pairs, strict=True)
-        )
-      ]
+      sums = _accumulate(terms, of_terms, grouped.trained, accumulate_steps)
       store.windows.add(accumulate_steps)
       store_run.request_after_step(
         functools.partial(_apply_total, sums, trained, apply), every=accumulate_steps
@@ -178,18 +169,13 @@ class CrossShardOptimizer:
     """
     store = _current_store()
     trained = store.trainable_variables() if var_list is None else tf.nest.flatten(var_list)
-    pairs = self._pairs(global_means.Term(loss), trained, **kwargs)
-    _refuse_no_gradient(pairs, trained)
-    return pairs
+    gradients = self._gradients(global_means.Term(loss), trained, **kwargs)
+    with_gradient = _with_gradient([gradients], trained)
+    found = [gradient for gradient in gradients if gradient is not None]
+    return list(zip(found, with_gradient, strict=True))
 
-  def _pairs(
-    self, term: global_means.Term, trained: Sequence[Any], **kwargs: Any
-  ) -> list[tuple[Any, Any]]:
-    """Computes this replica's gradients of a part of the loss, as `compute_gradients`.
-
-    Returns:
-      (gradient, variable) of each variable that has a gradient, also if there is none.
-    """
+  def _gradients(self, term, trained, **kwargs):
+    """Returns this replica's gradients of a part of the loss; None for no gradient."""
     loss = term.loss
     combined_gradients.record_learning_rate(self._optimizer)
     # apply_gradients takes the mean over the replicas: N times the mean is the sum.
@@ -200,15 +186,9 @@ class CrossShardOptimizer:
     with term.scope():
       if isinstance(self._optimizer, keras.optimizers.Optimizer):
         self._build_loss_scale(loss, trained, of_tensorflow)
-        gradients = tf.gradients(self._optimizer.scale_loss(loss), of_tensorflow, **kwargs)
-      else:
-        found = self._optimizer.compute_gradients(loss, var_list=of_tensorflow, **kwargs)
-        gradients = [gradient for gradient, _ in found]
-    return [
-      (gradient, variable)
-      for gradient, variable in zip(gradients, trained, strict=True)
-      if gradient is not None
-    ]
+        return tf.gradients(self._optimizer.scale_loss(loss), of_tensorflow, **kwargs)
+      pairs = self._optimizer.compute_gradients(loss, var_list=of_tensorflow, **kwargs)
+      return [gradient for gradient, _ in pairs]
 
   def _build_loss_scale(self, loss, trained, of_tensorflow):
     """Builds a LossScaleOptimizer, which would otherwise keep its initial scale for the loss.
@@ -287,34 +267,49 @@ def _current_store():
   return store
 
 
-def _refuse_no_gradient(found, trained):
+def _with_gradient(of_terms, trained):
+  """Returns the variables with a gradient of any term of the loss."""
+  found = [
+    variable
+    for variable, *gradients in zip(trained, *of_terms, strict=True)
+    if any(gradient is not None for gradient in gradients)
+  ]
   if not found:
     raise errors.ModelFnError(
       f"The loss depends on none of the {len(trained)} trainable "
       f"variables: {[v.name for v in trained][:10]}."
     )
+  return found
 
 
-def _accumulate(term, number, gradients, trained, steps):
+def _accumulate(terms, of_terms, trained, steps):
   """Adds the gradients of a step to variables: divided by the number of steps, or as numerators.
 
   Returns:
-    (totals, count): id of each trained variable → its variable; and the variable that counts for a
-    global mean, or None.
+    (totals, count) for each term: id of a trained variable → the variable of its sum; and the
+    variable that counts for a global mean. The rest of the loss has no count.
   """
-  scope, gradients = averages.ACCUMULATED_SCOPE, [tf.convert_to_tensor(each) for each in gradients]
-  if term.count is None:
-    counts, added = [], [gradient / steps for gradient in gradients]
-  else:
-    scope = f"{scope}/global_mean_{number}"
-    counts = [averages.counter(f"{scope}/count", tf.float32)]
-    added = [gradient * tf.cast(term.count, gradient.dtype) for gradient in gradients]
-    added.append(tf.cast(term.count, tf.float32))
-  totals = [averages.mirrored(variable, scope) for variable in trained]
-  replica_updates.update_each(
-    lambda total, value: total.assign_add(value), [*totals, *counts], added
-  )
-  return {id(key): total for key, total in zip(trained, totals, strict=True)}, *counts
+  sums = []
+  for number, (term, gradients) in enumerate(zip(terms, of_terms, strict=True)):
+    pairs = [
+      (tf.convert_to_tensor(gradient), variable)
+      for gradient, variable in zip(gradients, trained, strict=True)
+      if gradient is not None
+    ]
+    if term.count is None:
+      scope, counts = averages.ACCUMULATED_SCOPE, []
+      added = [gradient / steps for gradient, _ in pairs]
+    else:
+      scope = f"{averages.ACCUMULATED_SCOPE}/global_mean_{number}"
+      counts = [averages.counter(f"{scope}/count", tf.float32)]
+      added = [gradient * tf.cast(term.count, gradient.dtype) for gradient, _ in pairs]
+      added.append(tf.cast(term.count, tf.float32))
+    totals = {id(variable): averages.mirrored(variable, scope) for _, variable in pairs}
+    replica_updates.update_each(
+      lambda total, value: total.assign_add(value), [*totals.values(), *counts], added
+    )
+    sums.append((totals, *counts))
+  return sums
 
 
 def _apply_total(sums, trained, apply):

@@ -134,7 +134,7 @@ def test_bfloat16_layers_sum_in_float32(tmp_path):
   assert (ones.dtype, float(ones)) == (tf.float32, 1.0)
 
 
-def test_no_weight_is_a_mean_of_zero_and_nan_without_weight_counts_nothing():
+def test_nan_without_weight_counts_nothing():
   values = tf.constant([[1.0, np.nan], [3.0, np.inf]])
   with tf.GradientTape() as tape:
     tape.watch(values)
