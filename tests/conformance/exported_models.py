@@ -171,7 +171,8 @@ def export(kind, folder):
   """Exports a model of a kind with its initial values; returns the path of the SavedModel."""
   name, array = inputs(kind)
   dataset = tf.data.Dataset.from_tensors(({name: array},))
-  program = saved_model.build(spec.ModelFn(_model_fn), {"kind": kind}, trainer.RunConfig(str(folder)))
+  model_fn = spec.ModelFn(_model_fn)
+  program = saved_model.build(model_fn, {"kind": kind}, trainer.RunConfig(str(folder)))
   settings = trainer.ExportOptions(from_examples=False, warm_up_batches=())
   feeder = types.SimpleNamespace(feature_dataset=("predict", dataset))
   path = str(folder / "export")

@@ -15,7 +15,7 @@ from tests.trainer import programs
 from trainer import config, errors, experiment
 from trainer.estimator import estimator
 from trainer.hooks import early_stopping
-from trainer.outputs import exporters
+from trainer.outputs import exporters, saved_model
 
 SETTINGS = dict(
   model_fn=programs.line,
@@ -490,6 +490,29 @@ def test_awaited_metric_is_looked_up_before_the_training(tmp_path, settings, nam
   ):
     run(tmp_path / "m", "train_and_evaluate", **settings())
   assert not (tmp_path / "m").exists()
+
+
+def test_what_an_export_refuses_is_told_before_training(tmp_path):
+  def model_fn(features, labels, mode, params):
+    if mode == "infer":
+      features = {"x": tf.ensure_shape(features["x"], [8, 2])}  # of a training's batch
+    return programs.line(features, labels, mode, params)
+
+  for mode in ({"mode": "train_and_evaluate"}, {"mode": "train_and_evaluate", "dry_run": True}):
+    with pytest.raises(errors.ModelFnError, match="mode 'infer'"):
+      run(tmp_path, model_fn=model_fn, **mode)
+  assert not checkpoints(tmp_path)
+
+
+def test_export_uses_the_trace_that_tried_it(tmp_path, monkeypatch):
+  traced = []
+  trace = saved_model.trace
+  monkeypatch.setattr(
+    saved_model, "trace", lambda *arguments: traced.append(arguments[2]) or trace(*arguments)
+  )
+  run(tmp_path, "train_and_evaluate")
+  assert traced == [None]
+  assert len(list((tmp_path / "export").glob("[0-9]*"))) == 1
 
 
 @pytest.mark.parametrize(

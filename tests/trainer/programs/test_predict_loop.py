@@ -58,3 +58,19 @@ def test_examples_of_unknown_length_are_brought_together():
     return predict_loop._of_all_replicas(tensor)
 
   np.testing.assert_array_equal(joined(tensor), tf.reshape(tensor, [6, 4]))
+
+
+@pytest.mark.parametrize("groups_known", [True, False])
+def test_predictions_may_differ_in_their_length(groups_known):
+  """No call stacks several groups then."""
+  lengths = [2, 5, 1] * 30
+  dataset = tf.data.Dataset.from_generator(
+    lambda: (({"x": np.full((2, length), length, np.float32)},) for length in lengths),
+    output_signature=({"x": tf.TensorSpec([2, None])},),
+  )
+  grouped = groups.group(dataset, 2, 1)
+  target = plan.Target(1, stacked=frozenset(), is_one_cpu=True)
+  traced = predict_loop.trace(Program(), target, grouped.element_spec)
+  found = traced.run(traced.read(grouped), len(lengths) if groups_known else None)
+  assert [each["y"].shape for each, _ in found] == [(2, length) for length in lengths]
+  assert traced.at_once == 1

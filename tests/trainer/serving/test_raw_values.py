@@ -210,6 +210,27 @@ def test_a_signature_of_the_models_own_takes_precedence(tmp_path):
   assert found.loaded.raw == {}
 
 
+def test_the_function_may_make_a_table(tmp_path):
+  """Its text has one feature, by a table that no object but the function's trace knows."""
+
+  def job_numbers(columns):
+    numbers = tf.lookup.KeyValueTensorInitializer(["nurse", "cook"], [1.0, 2.0])
+    number = tf.lookup.StaticHashTable(numbers, 0.0).lookup(columns["job"])
+    return {"values": tf.stack([number, tf.zeros_like(number)], 1)}
+
+  jobs = {"job": ["cook", "nurse", "cook", "none"]}
+
+  def marked(params):
+    features = job_numbers({"job": tf.constant(jobs["job"])})
+    dataset = tf.data.Dataset.from_tensors((features, tf.zeros([4]))).repeat(2)
+    return trainer.mark_raw(dataset, jobs, job_numbers)
+
+  saved = export(tmp_path, marked, verify=True)
+  loaded = predictor.Predictor(saved, "tensorflow").loaded
+  found = loaded.preprocess({"job": np.array([b"nurse", b"else", b"cook"], object)})
+  np.testing.assert_array_equal(found["values"], [[1, 0], [0, 0], [2, 0]])
+
+
 @pytest.mark.parametrize(
   ("examples", "function", "message"),
   [

@@ -214,13 +214,19 @@ def _check(name, made, saved_model, frozen, reference, examples, precision="floa
     SettingError: it fails.
     ExportError: the outputs differ.
   """
-  features = _random_features(frozen, examples)
-  with _explain(name, saved_model):
-    found = made.predict_batch(features)
-  tolerance = REQUIREMENTS[name].tolerance
-  if precision == "float32" and tolerance is not None:
-    expected = reference.predict_batch(features)
-    verification.compare(expected, found, f"{saved_model} in the engine {name!r}", tolerance)
+  positive = _random_features(frozen, examples)
+  # Of both signs, for the other branch of a condition.
+  signed = {
+    key: each - each.dtype.type(0.5) if each.dtype.kind == "f" else each
+    for key, each in positive.items()
+  }
+  tolerance = REQUIREMENTS[name].tolerance if precision == "float32" else None
+  for features in (positive, signed):
+    with _explain(name, saved_model):
+      found = made.predict_batch(features)
+    if tolerance is not None:
+      expected = reference.predict_batch(features)
+      verification.compare(expected, found, f"{saved_model} in the engine {name!r}", tolerance)
   return made
 
 

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import importlib.util
+import itertools
 import re
 import sys
 import types
@@ -84,6 +85,7 @@ def test_a_slow_model_is_measured_with_fewer_examples(saved_model, monkeypatch):
   monkeypatch.setattr(choose.Requirements, "missing", lambda self, converts: [])
   monkeypatch.setattr(choose, "_MEASURED", ("tensorflow", *made))
   monkeypatch.setattr(choose, "_make_engine", lambda name, *_: made[name])
+  monkeypatch.setattr(choose, "_check", lambda name, *_: made[name])
   for engine_ in made.values():
     monkeypatch.setattr(
       engine_,
@@ -98,6 +100,29 @@ def test_a_slow_model_is_measured_with_fewer_examples(saved_model, monkeypatch):
   chosen = engines.load(saved_model, "auto", batch_sizes=(1, 128), clock=clock)
   assert chosen.name == "onnx"
   assert max(made["onnx"].sizes) == 4  # of which the slowest, TensorFlow, takes a second
+
+
+def test_an_engine_that_fails_at_a_measured_size_is_not_chosen(saved_model, monkeypatch):
+  class Small(choose.tensorflow_engine.TensorFlowEngine):
+    """Fast, and fails for more than four examples."""
+
+    name = "onnx"
+
+    def predict_batch(self, features):
+      if len(features["image"]) > 4:
+        raise RuntimeError("an axis of 5")
+      return super().predict_batch(features)
+
+  monkeypatch.setattr(choose.Requirements, "missing", lambda self, converts: [])
+  monkeypatch.setattr(choose, "_MEASURED", ("tensorflow", "onnx"))
+  monkeypatch.setattr(choose, "_load_engine", lambda name, file, frozen, *_: Small(frozen))
+  warned = []
+  monkeypatch.setattr(choose.logging, "warning", lambda text, *args: warned.append(text % args))
+  clock = itertools.count().__next__
+  chosen = engines.load(saved_model, "auto", batch_sizes=(5,), clock=clock)
+  assert chosen.name == "tensorflow"
+  (sentence,) = warned
+  assert f"--engine=onnx cannot run {saved_model}: RuntimeError: an axis of 5" in sentence
 
 
 def test_auto_works_with_what_is_installed(saved_model):

@@ -16,7 +16,7 @@ def test_the_fastest_is_the_one_that_takes_the_least_time():
     seconds = measuring.measure([one, other], {"x": np.zeros(size)}, clock)
     by_size[size] = min((one, other), key=lambda candidate: seconds[candidate.name])
   assert list(by_size.values()) == [one, other]
-  fastest = measuring.FastestEngine(by_size)
+  fastest = measuring.FastestEngine(by_size, reference=one)
   assert fastest.name == "quick to start+quick at work"
   one.sizes, other.sizes = [], []
   for rows in (1, 19, 20, 21):
@@ -54,3 +54,36 @@ def test_measured_time_is_a_usual_call_after_the_same_engine():
   candidates = [Spinning("spinning", clock, 0.002, 0), Disturbed("disturbed", clock, 0.001, 0)]
   found = measuring.measure(candidates, {"x": np.zeros(1)}, clock, at_least=20.0)
   assert found == {"spinning": pytest.approx(0.002), "disturbed": pytest.approx(0.001)}
+
+
+class Failing(timed.Timed):
+  """Fails for batches of an odd size."""
+
+  def predict_batch(self, features):
+    if len(features["x"]) % 2:
+      raise RuntimeError("odd\n and more lines")
+    return super().predict_batch(features)
+
+
+def test_tensorflow_takes_over_from_an_engine_that_fails(caplog):
+  clock = timed.Clock()
+  failing, tensorflow = (Failing("failing", clock, 0, 0), timed.Timed("tensorflow", clock, 0, 0))
+  fastest = measuring.FastestEngine({1: failing, 8: failing}, tensorflow)
+  with caplog.at_level("WARNING"):
+    for rows in (2, 3, 2):
+      assert len(fastest.predict_batch({"x": np.zeros(rows)})["x"]) == rows
+  assert (failing.sizes, tensorflow.sizes, fastest.name) == ([2], [3, 2], "tensorflow")
+  (record,) = caplog.records
+  assert record.getMessage() == (
+    "The engine failing failed for 3 examples; TensorFlow runs them and all later ones. "
+    "RuntimeError: odd."
+  )
+
+
+def test_features_at_fault_are_no_engines_failure(caplog):
+  clock = timed.Clock()
+  failing = Failing("failing", clock, 0, 0)
+  fastest = measuring.FastestEngine({1: failing}, Failing("tensorflow", clock, 0, 0))
+  with pytest.raises(RuntimeError, match="odd"):
+    fastest.predict_batch({"x": np.zeros(1)})
+  assert (fastest.name, caplog.records) == ("failing", [])
