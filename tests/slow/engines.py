@@ -20,7 +20,6 @@ import pathlib
 import sys
 import tempfile
 
-import gin
 import numpy as np
 import rich.console
 import rich.table
@@ -63,14 +62,11 @@ def trained(file, folder, bindings, **export_options):
   config.clear()
   config.load([f"gin_configs/{file}"], bindings)
   keep = _Keep()
-  experiment.run(
-    model_dir=folder,
-    device="cpu",
-    train_hooks=[keep],
-    exporters=[],
-    export_options=options.ExportOptions(**export_options),
+  asked = experiment.Experiment(
+    train_hooks=[keep], exporters=[], export_options=options.ExportOptions(**export_options)
   )
-  return keep.estimator, gin.get_bindings(experiment.Experiment)["eval_input_fn"]
+  experiment.run(experiment.Flags(model_dir=folder, device="cpu"), asked)
+  return keep.estimator, asked.eval_input_fn
 
 
 def compare(file, folder):

@@ -201,9 +201,12 @@ def _explain(name, saved_model):
   except errors.OctetError:
     raise
   except Exception as error:  # The engines' libraries raise errors of many kinds.
+    # OpenVINO begins its messages with places in its own files.
+    lines = [line.strip() for line in str(error).splitlines() if "Exception from" not in line]
+    reason = next(filter(None, lines), "").rstrip(".:")
     raise errors.SettingError(
-      f"--engine={name} cannot run {saved_model}: {type(error).__name__}: "
-      f"{errors.first_line(error)}. Use --engine=tensorflow."
+      f"--engine={name} cannot run {saved_model}: {type(error).__name__}: {reason}. "
+      "Use --engine=tensorflow."
     ) from error
 
 
@@ -215,9 +218,9 @@ def _check(name, made, saved_model, frozen, reference, examples, precision="floa
     ExportError: the outputs differ.
   """
   positive = _random_features(frozen, examples)
-  # Of both signs, for the other branch of a condition.
+  # Of both signs, for the other branch of a condition; apart, for casts to integers.
   signed = {
-    key: each - each.dtype.type(0.5) if each.dtype.kind == "f" else each
+    key: 8 * (each - each.dtype.type(0.5)) if each.dtype.kind == "f" else each
     for key, each in positive.items()
   }
   tolerance = REQUIREMENTS[name].tolerance if precision == "float32" else None
