@@ -115,8 +115,15 @@ def digests(files: Iterable[str]) -> dict[str, str]:
 
 def _modules():
   """Returns the paths of the user's own modules that are imported by now, for `digests`."""
-  paths = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
-  own = {os.path.abspath(path) for path in paths if path and user_code.is_users(path)}
+  own = {
+    os.path.abspath(path)
+    for name, module in [*sys.modules.items()]
+    # AutoGraph imports code that it writes to files of its own, anew in each process.
+    if not name.startswith("__autograph_generated_file")
+    # Not getattr: a lazy module would be imported.
+    and (path := getattr(module, "__dict__", {}).get("__file__"))
+    and user_code.is_users(path)
+  }
   # A path below the working directory also fits a copy of the program on another machine.
   here = os.path.join(os.getcwd(), "")
   return [path.removeprefix(here) for path in own]
