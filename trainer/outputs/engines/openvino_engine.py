@@ -73,9 +73,12 @@ class OpenVinoEngine(engine.Engine):
       "INFERENCE_NUM_THREADS": threads or processes.cpu_count(),
       "PERFORMANCE_HINT": "THROUGHPUT" if in_parts else "LATENCY",
     }
-    self._compiled = openvino.Core().compile_model(model, "CPU", settings)
+    core = openvino.Core()
+    model = core.read_model(model) if isinstance(model, str) else model
+    # The compiled model may have further names for an output, of operations that it merges.
+    self._names = [output.any_name for output in model.outputs]
+    self._compiled = core.compile_model(model, "CPU", settings)
     self._parts = int(self._compiled.get_property("NUM_STREAMS"))
-    self._names = [output.any_name for output in self._compiled.outputs]
     # Inference requests that no thread uses now. A request serves one thread at a time.
     self._idle: queue.SimpleQueue = queue.SimpleQueue()
 

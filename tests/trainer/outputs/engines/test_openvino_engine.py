@@ -35,9 +35,11 @@ class Request:
     return types.SimpleNamespace(data=self.x * (2, 10)[place])
 
 
-class Compiled:
+class Model:
   outputs = [types.SimpleNamespace(any_name=name) for name in ("twice", "ten_times")]
 
+
+class Compiled:
   def get_property(self, name):
     return str(STREAMS)
 
@@ -46,6 +48,9 @@ class Compiled:
 
 
 class Core:
+  def read_model(self, path):
+    return Model()
+
   def compile_model(self, model, device, settings):
     calls.append((device, settings["INFERENCE_NUM_THREADS"], settings["PERFORMANCE_HINT"]))
     return Compiled()
