@@ -41,7 +41,7 @@ def test_hparams_are_params(tmp_path):
   params = contrib.training.HParams(width=3)
   estimator = programs.tpu_estimator(tmp_path, "cpu:2", model_fn, params, use_tpu=True)
   estimator.train(input_fn, steps=1)
-  assert set(seen) == {(3, 8, False)}
+  assert set(seen) == {(3, 8, True)}
   assert params.values() == {"width": 3}
 
 

@@ -75,16 +75,13 @@ def without_rows(element_spec: Any) -> Any:
   leaves = tf.nest.flatten(element_spec)
   if not all(isinstance(leaf, tf.TensorSpec) for leaf in leaves):
     return None
-  sizes = [leaf.shape[0] for leaf in leaves if leaf.shape.rank]
+  # Lists: a program may have turned TensorFlow's new shapes off.
+  sizes = [leaf.shape.as_list()[0] if leaf.shape.rank else None for leaf in leaves]
   known = next((size for size in sizes if size is not None), None)
-  return next(
-    (
-      leaf
-      for leaf in leaves
-      if leaf.shape.rank == 0 or (leaf.shape.rank and leaf.shape[0] not in (None, known))
-    ),
-    None,
-  )
+  for leaf, size in zip(leaves, sizes, strict=True):
+    if leaf.shape.rank == 0 or size not in (None, known):
+      return leaf
+  return None
 
 
 def as_groups(dataset: tf.data.Dataset, batch_size: int | None = None) -> tf.data.Dataset:

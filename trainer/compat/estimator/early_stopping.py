@@ -8,24 +8,18 @@ from typing import Any
 from absl import logging
 
 from trainer import errors
-from trainer.compat.estimator.hooks import NativeHook, StopAtStepHook, Timer
+from trainer.compat.estimator.hooks import NativeHook, PeriodicHook, StopAtStepHook, Timer
 from trainer.reporting import metrics_file
 
 
-class _EarlyStoppingHook(NativeHook):
+class _EarlyStoppingHook(PeriodicHook):
   """Calls should_stop_fn at an interval in steps or seconds, from the first step."""
 
   def __init__(self, should_stop_fn: Callable[[], bool], seconds: float | None, steps: int | None):
     self._should_stop = should_stop_fn
-    self._timer = Timer(steps, seconds, "make_early_stopping_hook")
+    self.timer = Timer(steps, seconds, "make_early_stopping_hook")
 
-  def next_step(self, step: int) -> int | None:
-    return self._timer.next_step(step)
-
-  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
-    if not self._timer.should_trigger_for_step(step):
-      return False
-    self._timer.update_last_triggered_step(step)
+  def act(self, step: int, estimator: Any, seconds: float | None, steps: int | None) -> bool:
     if not self._should_stop():
       return False
     logging.info("Requesting early stopping at global step %d", step)

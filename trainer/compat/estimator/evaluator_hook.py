@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from trainer.compat.estimator.hooks import NativeHook, Timer
+from trainer.compat.estimator.hooks import PeriodicHook, Timer
 
 
-class InMemoryEvaluatorHook(NativeHook):
+class InMemoryEvaluatorHook(PeriodicHook):
   """Evaluates before the first step, at an interval of steps, and after the last step.
 
   Each evaluation saves a checkpoint first, and evaluates it.
@@ -33,25 +33,20 @@ class InMemoryEvaluatorHook(NativeHook):
       raise ValueError(f"invalid every_n_iter={every_n_iter}.")
     self._estimator = estimator
     self._arguments = dict(input_fn=input_fn, steps=steps, hooks=hooks, name=name)
-    self._timer = Timer(every_n_iter, None, "InMemoryEvaluatorHook")
+    self.timer: Timer = Timer(every_n_iter, None, "InMemoryEvaluatorHook")
 
   def start(self, estimator: Any) -> None:
     self._evaluate(estimator)
 
-  def next_step(self, step: int) -> int | None:
-    return self._timer.next_step(step)
-
-  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
-    if self._timer.should_trigger_for_step(step):
-      self._evaluate(estimator)
-    return False
+  def act(self, step: int, estimator: Any, seconds: float | None, steps: int | None) -> None:
+    self._evaluate(estimator)
 
   def stop(self, step: int, estimator: Any) -> None:
-    if step != self._timer.last_triggered_step():
+    if step != self.timer.last_triggered_step():
       self._evaluate(estimator)
 
   def _evaluate(self, running: Any) -> None:
     running.save_checkpoint()
     running.wait_for_checkpoint()
-    self._timer.update_last_triggered_step(running.latest_step())
+    self.timer.update_last_triggered_step(running.latest_step())
     self._estimator.evaluate(**self._arguments)

@@ -32,7 +32,34 @@ class Timer(v1.train.SecondOrStepTimer):
     return step + 1 if last is None else last + self._every_steps
 
 
-class LoggingTensorHook(NativeHook):
+class PeriodicHook(NativeHook):
+  """A hook that acts at an interval of steps or seconds.
+
+  Attributes:
+    timer: its Timer; None for a hook that never acts on its own.
+  """
+
+  timer: Timer | None = None
+
+  def next_step(self, step: int) -> int | None:
+    return None if self.timer is None else self.timer.next_step(step)
+
+  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
+    if self.timer is None or not self.timer.should_trigger_for_step(step):
+      return False
+    seconds, steps = self.timer.update_last_triggered_step(step)
+    return bool(self.act(step, estimator, seconds, steps))
+
+  def act(self, step: int, estimator: Any, seconds: float | None, steps: int | None) -> Any:
+    """Acts; returns whether to end the training.
+
+    Args:
+      seconds, steps: since the last time; None at the first time.
+    """
+    raise NotImplementedError
+
+
+class LoggingTensorHook(PeriodicHook):
   """Logs tensors at an interval of steps or seconds.
 
   Args:
@@ -48,9 +75,8 @@ class LoggingTensorHook(NativeHook):
     formatter: Callable[[dict[str, Any]], str] | None = None,
   ):
     only_at_end = at_end and every_n_iter is None and every_n_secs is None
-    self._timer = None
     if not only_at_end:
-      self._timer = Timer(every_n_iter, every_n_secs, "LoggingTensorHook")
+      self.timer = Timer(every_n_iter, every_n_secs, "LoggingTensorHook")
     if not isinstance(tensors, Mapping):
       tensors = {tensor if isinstance(tensor, str) else tensor.name: tensor for tensor in tensors}
     self._tensors = dict(tensors)
@@ -61,13 +87,8 @@ class LoggingTensorHook(NativeHook):
   def attach(self, step: Any) -> None:
     self._fetched = {tag: step.fetch(tensor, self) for tag, tensor in self._tensors.items()}
 
-  def next_step(self, step: int) -> int | None:
-    return None if self._timer is None else self._timer.next_step(step)
-
-  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
-    if self._timer is not None and self._timer.should_trigger_for_step(step):
-      self._log(self._timer.update_last_triggered_step(step)[0])
-    return False
+  def act(self, step: int, estimator: Any, seconds: float | None, steps: int | None) -> None:
+    self._log(seconds)
 
   def stop(self, step: int, estimator: Any) -> None:
     if self._at_end:
@@ -101,7 +122,7 @@ class StopAtStepHook(NativeHook):
     return step >= self._last_step
 
 
-class CheckpointSaverHook(NativeHook):
+class CheckpointSaverHook(PeriodicHook):
   """Saves checkpoints at an interval of steps or seconds, in model_dir."""
 
   def __init__(
@@ -117,7 +138,7 @@ class CheckpointSaverHook(NativeHook):
   ):
     del saver, scaffold, save_graph_def
     self._directory = octet_config.absolute_dir(checkpoint_dir)
-    self._timer = Timer(save_steps, save_secs, "CheckpointSaverHook")
+    self.timer: Timer = Timer(save_steps, save_secs, "CheckpointSaverHook")
     self._given = list(listeners or [])
     self._listeners: list[Any] = []
     if checkpoint_basename != "model.ckpt":
@@ -137,20 +158,14 @@ class CheckpointSaverHook(NativeHook):
     step = estimator.latest_step() or 0
     if self._listeners:
       self._save(step, estimator)
-    self._timer.update_last_triggered_step(step)
+    self.timer.update_last_triggered_step(step)
 
-  def next_step(self, step: int) -> int | None:
-    return self._timer.next_step(step)
-
-  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
-    if not self._timer.should_trigger_for_step(step):
-      return False
-    self._timer.update_last_triggered_step(step)
+  def act(self, step: int, estimator: Any, seconds: float | None, steps: int | None) -> bool:
     return self._save(step, estimator)
 
   def stop(self, step: int, estimator: Any) -> None:
     # Octet has written the last checkpoint, but a listener may change variables in before_save.
-    if self._listeners and step != self._timer.last_triggered_step():
+    if self._listeners and step != self.timer.last_triggered_step():
       self._save(step, estimator)
     for listener in self._listeners:
       listener.end(None, step)
@@ -171,7 +186,7 @@ class AsyncCheckpointSaverHook(CheckpointSaverHook):
   """As CheckpointSaverHook. With either, the training continues while Octet writes a checkpoint."""
 
 
-class StepCounterHook(NativeHook):
+class StepCounterHook(PeriodicHook):
   """Logs steps per second, and writes them to output_dir or to the summary_writer."""
 
   def __init__(
@@ -183,7 +198,7 @@ class StepCounterHook(NativeHook):
   ):
     if every_n_secs is not None and every_n_steps == 100:
       every_n_steps = None
-    self._timer = Timer(every_n_steps, every_n_secs, "StepCounterHook")
+    self.timer = Timer(every_n_steps, every_n_secs, "StepCounterHook")
     self._output_dir = output_dir
     self._summary_writer = summary_writer
     self._summary_tag = "global_step/sec"
@@ -193,15 +208,9 @@ class StepCounterHook(NativeHook):
       with tf.Graph().as_default():  # TensorFlow makes such writers in graphs alone
         self._summary_writer = v1.summary.FileWriterCache.get(self._output_dir)
 
-  def next_step(self, step: int) -> int | None:
-    return self._timer.next_step(step)
-
-  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
-    if self._timer.should_trigger_for_step(step):
-      seconds, steps = self._timer.update_last_triggered_step(step)
-      if seconds:
-        self._log_and_record(steps, seconds, step)
-    return False
+  def act(self, step: int, estimator: Any, seconds: float | None, steps: int | None) -> None:
+    if seconds:
+      self._log_and_record(steps, seconds, step)
 
   def stop(self, step: int, estimator: Any) -> None:
     if self._summary_writer is not None:
@@ -259,7 +268,7 @@ class NanTensorHook(NativeHook):
     return True
 
 
-class ProfilerHook(NativeHook):
+class ProfilerHook(PeriodicHook):
   """Profiles one loop at an interval of steps or seconds, for TensorBoard's profiler."""
 
   def __init__(
@@ -271,22 +280,19 @@ class ProfilerHook(NativeHook):
     show_memory: bool = False,
   ):
     del show_dataflow, show_memory
-    self._timer = Timer(save_steps, save_secs, "ProfilerHook")
+    self.timer = Timer(save_steps, save_secs, "ProfilerHook")
     self._directory = output_dir
     self._is_on = False
 
-  def next_step(self, step: int) -> int | None:
-    return self._timer.next_step(step)
-
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
-    if self._is_on:
-      tf.profiler.experimental.stop()
-      self._is_on = False
-    elif self._timer.should_trigger_for_step(step):
-      tf.profiler.experimental.start(self._directory or estimator.model_dir)
-      self._is_on = True
-      self._timer.update_last_triggered_step(step)
+    if not self._is_on:
+      return super().__call__(step, metrics, estimator)
+    self.stop(step, estimator)
     return False
+
+  def act(self, step: int, estimator: Any, seconds: float | None, steps: int | None) -> None:
+    tf.profiler.experimental.start(self._directory or estimator.model_dir)
+    self._is_on = True
 
   def stop(self, step: int, estimator: Any) -> None:
     if self._is_on:

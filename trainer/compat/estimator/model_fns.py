@@ -196,7 +196,7 @@ def _batch(features: Any) -> Any:
 def _have_rows(predictions: Any, batch: int) -> bool:
   """Returns whether each prediction has a row for each example."""
   shapes = [tf.convert_to_tensor(leaf).shape for leaf in tf.nest.flatten(predictions)]
-  return all(shape.rank != 0 and (not shape.rank or shape[0] == batch) for shape in shapes)
+  return all(shape.rank is None or shape.as_list()[:1] == [batch] for shape in shapes)
 
 
 def _scalar(loss: Any) -> tf.Tensor:

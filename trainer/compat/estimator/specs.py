@@ -54,13 +54,29 @@ def _check_metrics(given: Any) -> None:
       )
 
 
+class _Spec:
+  """The common part of both specs. Each has the fields of the other, without values."""
+
+  def __post_init__(self):
+    _check(self)
+    _check_metrics(self.eval_metric_ops)
+
+  def _replace(self, **changes: Any) -> Any:
+    """As the method of 2.15's named tuple."""
+    made = dataclasses.replace(self, **changes)
+    if "host_call" not in changes:  # EstimatorSpec has no such argument
+      made.host_call = self.host_call
+    return made
+
+
 @dataclasses.dataclass
-class EstimatorSpec:
+class EstimatorSpec(_Spec):
   """The result of a model_fn for tf.estimator.Estimator; see trainer.EstimatorSpec.
 
   Attributes:
     eval_metric_ops: dict of name → pair of tf.compat.v1.metrics, or Keras metric.
     scaffold: a tf.compat.v1.train.Scaffold.
+    host_call: that of the TPUEstimatorSpec behind this one.
 
   Raises:
     ValueError: a value that the mode needs is None, or the loss is no scalar.
@@ -79,27 +95,11 @@ class EstimatorSpec:
   evaluation_hooks: Sequence[Any] | None = None
   prediction_hooks: Sequence[Any] | None = None
 
-  # TPUEstimatorSpec has these attributes.
-  eval_metrics = None
-  host_call = None
-  scaffold_fn = None
-
-  def __post_init__(self):
-    _check(self)
-    _check_metrics(self.eval_metric_ops)
-
-  def _replace(self, **changes: Any) -> "EstimatorSpec":
-    """As the method of 2.15's named tuple."""
-    return dataclasses.replace(self, **changes)._calling(self.host_call)
-
-  def _calling(self, host_call: tuple[Callable, Any] | None) -> "EstimatorSpec":
-    """Returns a copy with the host_call of the original TPUEstimatorSpec."""
-    vars(self)["host_call"] = host_call
-    return self
+  eval_metrics = host_call = scaffold_fn = None
 
 
 @dataclasses.dataclass
-class TPUEstimatorSpec:
+class TPUEstimatorSpec(_Spec):
   """The result of a model_fn for TPUEstimator; see trainer.EstimatorSpec.
 
   Raises:
@@ -118,34 +118,17 @@ class TPUEstimatorSpec:
   evaluation_hooks: Sequence[Any] | None = None
   prediction_hooks: Sequence[Any] | None = None
 
-  # EstimatorSpec has these attributes.
-  eval_metric_ops = None
-  scaffold = None
-  training_chief_hooks = None
-
-  def __post_init__(self):
-    _check(self)
-
-  def _replace(self, **changes: Any) -> "TPUEstimatorSpec":
-    """As the method of 2.15's named tuple."""
-    return dataclasses.replace(self, **changes)
+  eval_metric_ops = scaffold = training_chief_hooks = None
 
   def as_estimator_spec(self) -> EstimatorSpec:
     """Returns the same as an EstimatorSpec, for programs that run without TPUEstimator."""
     metric_fn, tensors = self.eval_metrics or (dict, {})
-    scaffold = self.scaffold_fn() if self.scaffold_fn else None
+    is_dict = isinstance(tensors, Mapping)
+    both = {field.name for field in dataclasses.fields(EstimatorSpec)} & vars(self).keys()
     made = EstimatorSpec(
-      self.mode,
-      predictions=self.predictions,
-      loss=self.loss,
-      train_op=self.train_op,
-      eval_metric_ops=(
-        metric_fn(**tensors) if isinstance(tensors, Mapping) else metric_fn(*tensors)
-      ),
-      export_outputs=self.export_outputs,
-      scaffold=scaffold,
-      training_hooks=self.training_hooks,
-      evaluation_hooks=self.evaluation_hooks,
-      prediction_hooks=self.prediction_hooks,
+      **{name: getattr(self, name) for name in both},
+      eval_metric_ops=metric_fn(**tensors) if is_dict else metric_fn(*tensors),
+      scaffold=self.scaffold_fn() if self.scaffold_fn else None,
     )
-    return made._calling(self.host_call)
+    made.host_call = self.host_call
+    return made

@@ -17,6 +17,9 @@ from trainer.internals.tensorflow_internals import RNN_CELLS
 
 v1 = tf.compat.v1
 
+# Returns an initializer for an initializer, its name, or None.
+initializer = RNN_CELLS.initializers.get
+
 
 # Layer of Keras → the layer here that replaces it in a class with both as bases.
 _STANDS_FOR: dict[type, type] = {}
@@ -221,23 +224,6 @@ def snake_case(name: str) -> str:
   """Returns `conv2d_transpose` for Conv2DTranspose, as TensorFlow derives scopes from classes."""
   words = re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
   return re.sub("([a-z])([A-Z])", r"\1_\2", words).lower()
-
-
-def activation(given: Any) -> Callable | None:
-  """Returns an activation for a function or its name; None for none."""
-  if isinstance(given, str):
-    return getattr(tf.nn, given, None) or getattr(tf, given)
-  return given
-
-
-def initializer(given: Any) -> Any:
-  """Returns an initializer for an initializer, its name, or None."""
-  if not isinstance(given, str):
-    return given
-  found = getattr(v1.initializers, given, None) or getattr(v1, f"{given}_initializer", None)
-  if found is None:
-    raise ValueError(f"Unknown initializer: {given!r}.")
-  return found()
 
 
 def of_weight(given: Any, regularizer: Any, constraint: Any) -> dict[str, Any]:

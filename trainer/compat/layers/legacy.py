@@ -49,6 +49,6 @@ max_pooling1d, max_pooling2d = map(base.function, (MaxPooling1D, MaxPooling2D))
 max_pooling3d = base.function(MaxPooling3D)
 
 # tf.layers had no such layer: programs derive one from Keras's and tf.layers.Layer.
-_DepthwiseConv2D = _layer(TF_LAYERS_CONVOLUTIONAL.keras_layers.DepthwiseConv2D)
-base.stands_for(keras.layers.DepthwiseConv2D, _DepthwiseConv2D)
+DepthwiseConv2D = _layer(TF_LAYERS_CONVOLUTIONAL.keras_layers.DepthwiseConv2D)
+base.stands_for(keras.layers.DepthwiseConv2D, DepthwiseConv2D)
 base.stands_for(keras.layers.SeparableConv2D, SeparableConv2D)

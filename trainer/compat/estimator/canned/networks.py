@@ -8,7 +8,7 @@ import tensorflow as tf
 from trainer import ModeKeys
 from trainer.compat.estimator import input_fns
 from trainer.compat.graph_mode import summary
-from trainer.compat.layers import base, legacy, normalization
+from trainer.compat.layers import legacy, normalization
 
 v1 = tf.compat.v1
 
@@ -27,14 +27,13 @@ def dnn_logit_fn_builder(
 
   def logit_fn(features, mode):
     training = mode == ModeKeys.TRAIN
-    activation = base.activation(activation_fn)
     found: dict[str, tf.Tensor] = {}
     with v1.variable_scope("dnn"):
       with v1.variable_scope("input_from_feature_columns"):
         # TensorFlow's own columns make the variables, under 2.15's names.
         net = v1.feature_column.input_layer(features, list(feature_columns))
       for index, width in enumerate(hidden_units):
-        net = legacy.dense(net, width, activation, name=f"hiddenlayer_{index}")
+        net = legacy.dense(net, width, activation_fn, name=f"hiddenlayer_{index}")
         if dropout is not None and training:
           net = legacy.dropout(net, dropout, training=True)
         if batch_norm:

@@ -105,18 +105,6 @@ class Options:
   ) -> contextlib.AbstractContextManager[Any]:
     return v1.variable_scope(self.scope, default, [inputs], reuse=self.reuse, **settings)
 
-  def weights(self, shape: Sequence[int], dtype: tf.DType, name: str = "weights") -> tf.Variable:
-    """Makes the layer's weights in the open scope."""
-    return model_variable(
-      name,
-      shape,
-      dtype=dtype,
-      initializer=self.weights_initializer or xavier_initializer(),
-      regularizer=self.weights_regularizer,
-      collections=collections_of(self.variables_collections, "weights"),
-      trainable=self.trainable,
-    )
-
   def of_tf_layers(
     self,
     cls: type,
@@ -150,21 +138,6 @@ class Options:
           if (weight := getattr(layer, attribute)) is not None:
             collect_once(weight, collection)
       return self.finished(outputs, found)
-
-  def with_bias(self, outputs: tf.Tensor, found: Any) -> tf.Tensor:
-    """Makes the layer's bias, if it has one, in the open scope and adds it; see `finished`."""
-    if self.has_bias:
-      biases = model_variable(
-        "biases",
-        [int(outputs.shape[-1])],
-        dtype=outputs.dtype,
-        initializer=self.biases_initializer,
-        regularizer=self.biases_regularizer,
-        collections=collections_of(self.variables_collections, "biases"),
-        trainable=self.trainable,
-      )
-      outputs = tf.nn.bias_add(outputs, biases)
-    return self.finished(outputs, found)
 
   def finished(self, outputs: tf.Tensor, found: Any) -> tf.Tensor:
     """Normalizes, activates and collects a layer's output; `found` is the layer's scope."""

@@ -60,16 +60,12 @@ convolution = convolution2d = conv2d
 conv2d_transpose = scoped(
   "conv2d_transpose", _convolution(legacy.Conv2DTranspose, "Conv2d_transpose")
 )
-_separable = _convolution(
-  legacy.SeparableConv2D,
-  "SeparableConv2d",
-  "pointwise",
-  {
-    "depthwise_kernel": "depthwise_weights",
-    "pointwise_kernel": "pointwise_weights",
-    "bias": "biases",
-  },
-)
+_NAMES = {
+  "depthwise_kernel": "depthwise_weights",
+  "pointwise_kernel": "pointwise_weights",
+  "bias": "biases",
+}
+_separable = _convolution(legacy.SeparableConv2D, "SeparableConv2d", "pointwise", _NAMES)
 
 
 @add_arg_scope
@@ -109,16 +105,18 @@ def _depthwise_conv2d(
   depth_multiplier: int,
   stride: Any,
   padding: str,
-  rate: int = 1,
   **named: Any,
 ) -> tf.Tensor:
   given = Options(**{name: value for name, value in named.items() if name in _OPTIONS})
-  with given.variable_scope("SeparableConv2d", inputs) as found:
-    height, width = (kernel_size,) * 2 if isinstance(kernel_size, int) else kernel_size
-    down, right = (stride,) * 2 if isinstance(stride, int) else stride
-    shape = [height, width, int(inputs.shape[-1]), depth_multiplier]
-    weights = given.weights(shape, inputs.dtype, "depthwise_weights")
-    outputs = tf.nn.depthwise_conv2d(
-      inputs, weights, [1, down, right, 1], padding.upper(), dilations=[rate, rate]
-    )
-    return given.with_bias(outputs, found)
+  return given.of_tf_layers(
+    legacy.DepthwiseConv2D,
+    "SeparableConv2d",
+    inputs,
+    "depthwise",
+    {name: _NAMES[name] for name in ("depthwise_kernel", "bias")},
+    kernel_size=kernel_size,
+    strides=stride,
+    padding=padding,
+    depth_multiplier=depth_multiplier,
+    dilation_rate=named.get("rate", 1),
+  )
