@@ -50,11 +50,6 @@ class _Trace:
   counted: set[tuple[tf.Graph, int | None]] = dataclasses.field(default_factory=set)
 
 
-# Keras's optimizers that change only the rows of a sparse gradient.
-_BY_ROWS = {
-  getattr(keras.optimizers, name).update_step for name in ("SGD", "Adagrad", "Adadelta", "RMSprop")
-}
-
 # Inside a model_fn, optimizers do nothing (_IDLE) or apply combined gradients (a _Trace). Outside
 # (None) they behave as in TensorFlow or Keras.
 _IDLE = "idle"
@@ -142,11 +137,13 @@ def add_equal_rows(gradients: Sequence[Any], optimizer: Any) -> list[Any]:
     optimizer: the optimizer that will apply them.
 
   Returns:
-    For an optimizer that updates single rows, the sums of the rows, as many as there were, with
-    zeros at the end. For other optimizers, which compute with whole tables, dense gradients.
+    For optimizers of TensorFlow and Keras, the sums of the rows, as many as there were slices, with
+    zeros at the end. For a Keras optimizer with an update of its own, which may assign rows, dense
+    gradients.
   """
-  by_rows = isinstance(optimizer, v1.train.Optimizer) or _update_of(optimizer) in _BY_ROWS
-  add = _distinct_rows if by_rows else tf.convert_to_tensor
+  update = getattr(type(optimizer), "update_step", None)  # of a Keras optimizer
+  is_own = update is not None and not update.__module__.startswith("keras.")
+  add = tf.convert_to_tensor if is_own else _distinct_rows
   return [add(one) if isinstance(one, tf.IndexedSlices) else one for one in gradients]
 
 
@@ -157,19 +154,15 @@ def _distinct_rows(gradient):
   changes = tf.cast(tf.not_equal(rows, tf.roll(rows, 1, 0)), tf.int32)
   places, count = tf.cumsum(changes) - changes[:1], tf.size(rows)
   values = tf.math.unsorted_segment_sum(tf.gather(gradient.values, order), places, count)
-  # The zeros at the end belong to the first row. Optimizers add to rows, they never assign them.
+  # The zeros at the end have the first row's index: Keras adds to rows, it never assigns them.
   indices = tf.maximum(tf.math.unsorted_segment_max(rows, places, count), rows[:1])
   return tf.IndexedSlices(values, indices, gradient.dense_shape)
-
-
-def _update_of(optimizer):
-  return getattr(type(optimizer), "update_step", None)
 
 
 def _is_linear(optimizer):
   """Whether an optimizer by itself adds what it makes of equal rows, and the sum is right."""
   clips = optimizer.clipnorm or optimizer.global_clipnorm or optimizer.clipvalue
-  return _update_of(optimizer) is keras.optimizers.SGD.update_step and not clips
+  return type(optimizer).update_step is keras.optimizers.SGD.update_step and not clips
 
 
 def combine_at_source(gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:

@@ -95,10 +95,23 @@ def test_an_optimizer_of_keras_trains_as_on_a_dense_gradient(name, settings):
   np.testing.assert_allclose(added, dense, rtol=0, atol=1e-6)
 
 
-def test_rows_stay_rows_for_an_optimizer_that_updates_rows():
-  """A dense gradient of a large table would cost as much as the table."""
+class RowByRow(keras.optimizers.SGD):
+  """Assigns rows, which would let one of two equal rows win."""
+
+  def update_step(self, gradient, variable, learning_rate):
+    raise AssertionError("called")
+
+
+def test_an_optimizer_with_an_own_update_gets_a_dense_gradient():
+  slices = tf.IndexedSlices([[1.0], [2.0], [4.0]], [2, 0, 2], [3, 1])
+  (added,) = combined_gradients.add_equal_rows([slices], RowByRow())
+  np.testing.assert_array_equal(added, [[2], [0], [5]])
+
+
+def test_rows_of_a_large_table_stay_rows():
+  """A dense gradient would cost as much as the table."""
   slices = tf.IndexedSlices([[1.0], [2.0], [4.0]], [7, 0, 7], [10**9, 1])
-  for optimizer in (Adagrad(), v1.train.AdamOptimizer()):
+  for optimizer in (Adagrad(), Adam(), v1.train.AdamOptimizer()):
     (added,) = combined_gradients.add_equal_rows([slices], optimizer)
     np.testing.assert_array_equal(added.indices, [0, 7, 0])
     np.testing.assert_array_equal(added.values, [[2], [5], [0]])

@@ -37,19 +37,15 @@ def _update(keras_update, optimizer, gradients, variables, learning_rate):
   large, rest = [], []
   for gradient, variable in zip(gradients, variables, strict=True):
     target = variable if isinstance(variable, tf.Variable) else variable.value
-    (large if _is_large(gradient, target) else rest).append((gradient, target))
+    (large if _is_large(target) else rest).append((gradient, target))
   if rest:
     keras_update(optimizer, *zip(*rest, strict=True), learning_rate)
   if large:
     _apply(optimizer, large, learning_rate)
 
 
-def _is_large(gradient, target):
-  return (
-    isinstance(gradient, tf.Tensor)
-    and target.dtype == tf.float32
-    and target.shape.num_elements() >= LARGE
-  )
+def _is_large(target):
+  return target.dtype == tf.float32 and target.shape.num_elements() >= LARGE
 
 
 def _apply(optimizer, pairs, learning_rate):
@@ -68,7 +64,7 @@ def _apply(optimizer, pairs, learning_rate):
       beta1=optimizer.beta_1,
       beta2=optimizer.beta_2,
       epsilon=optimizer.epsilon,
-      grad=tf.cast(gradient, tf.float32),
+      grad=tf.cast(tf.convert_to_tensor(gradient), tf.float32),
     )
 
   shared = (

@@ -54,7 +54,7 @@ class Own(keras.optimizers.Adam):
   "make, fused_updates, sparse",
   [
     (lambda: keras.optimizers.Adam(1e-2), 2, False),
-    (lambda: keras.optimizers.Adam(1e-2), 1, True),
+    (lambda: keras.optimizers.Adam(1e-2), 2, True),
     (lambda: keras.optimizers.AdamW(1e-2, weight_decay=0.1, clipnorm=1.0), 2, False),
     (lambda: keras.optimizers.Adam(1e-2, amsgrad=True), 0, False),
     (
