@@ -100,10 +100,7 @@ class LoadedModel:
     try:
       return self.decoders[feature](tf.constant(encoded, tf.string, [len(encoded)])).numpy()
     except tf.errors.OpError as error:
-      # TensorFlow adds the names of its graph's functions and nodes, which tell a user nothing.
-      what = re.sub(r"\{\{function_node [^}]*\}\}|\[\[.*|\[Op:.*", "", error.message, flags=re.S)
-      what = formatting.shorten(what.strip(), arrays.SHOWN)
-      raise errors.InputError(f"The decoder fails: {what}") from error
+      raise errors.InputError(f"The decoder fails: {reason(error)}") from error
 
   def check(self, features: Mapping[str, Any], signature: str = DEFAULT) -> dict[str, np.ndarray]:
     """Converts features to arrays of the signature's types and shapes.
@@ -145,3 +142,9 @@ class LoadedModel:
     if not next(iter(sizes.values()), 1):
       raise errors.InputError("There is no example.")
     return made
+
+
+def reason(error: tf.errors.OpError) -> str:
+  """Returns why a graph failed, without the names of its functions and nodes."""
+  names = r"Graph execution.*<stack traces unavailable>|\{\{function_node [^}]*\}\}|\[\[.*|\[Op:.*"
+  return formatting.shorten(re.sub(names, "", error.message, flags=re.S).strip(), arrays.SHOWN)

@@ -19,7 +19,7 @@ from trainer.outputs import (
   warm_up,
 )
 from trainer.outputs.preprocessing import FROM_BYTES, FROM_RAW
-from trainer.serving.loaded_model import DEFAULT, LoadedModel
+from trainer.serving.loaded_model import DEFAULT, LoadedModel, reason
 
 
 def load(path: str, **settings: Any) -> LoadedModel:
@@ -113,7 +113,10 @@ def _preprocessing(path, described):
     received = {
       name: tf.constant(columns[each["input"]]) for name, each in described["raw"].items()
     }
-    made = model.preprocess(received)
+    try:
+      made = model.preprocess(received)
+    except tf.errors.InvalidArgumentError as error:  # such as a text that is no date
+      raise errors.InputError(f"The columns do not fit: {reason(error)}") from error
     return {served_inputs.input_name(name): tensor.numpy() for name, tensor in made.items()}
 
   decoders = {name: batch(name) for name in described["decodes"]}

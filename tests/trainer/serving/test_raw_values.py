@@ -231,6 +231,30 @@ def test_the_function_may_make_a_table(tmp_path):
   np.testing.assert_array_equal(found["values"], [[1, 0], [0, 0], [2, 0]])
 
 
+def test_a_text_that_the_function_refuses_is_one_error(tmp_path):
+  days = {"day": ["2024-05-31", "2024-06-01", "2023-01-01", "2024-12-31"]}
+
+  def years(columns):
+    year = tf.strings.to_number(tf.strings.regex_replace(columns["day"], "-.*", ""))
+    return {"values": tf.stack([year, tf.zeros_like(year)], 1)}
+
+  def marked(params):
+    features = years({"day": tf.constant(days["day"])})
+    dataset = tf.data.Dataset.from_tensors((features, tf.zeros([4]))).repeat(2)
+    return trainer.mark_raw(dataset, days, years)
+
+  saved = export(tmp_path, marked)
+  model = predictor.Predictor(saved, "tensorflow")
+  with pytest.raises(errors.InputError, match="The columns do not fit: [^:]*: 31/05/2024$"):
+    model.predict_batch({"day": ["31/05/2024"]}, signature="from_raw")
+  table, output = tmp_path / "days.csv", tmp_path / "found.jsonl"
+  table.write_text("day\n2024-05-31\n31/05/2024\n2023-01-01\n")
+  assert predict_lib.predict(saved, [str(table)], str(output), engine="tensorflow") == 1
+  first, second, third = map(json.loads, output.read_text().splitlines())
+  assert second["error"].endswith("could not correctly convert string: 31/05/2024")
+  assert ["class" in each for each in (first, third)] == [True, True]
+
+
 @pytest.mark.parametrize(
   ("examples", "function", "message"),
   [
