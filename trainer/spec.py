@@ -189,7 +189,7 @@ class ModelFn:
 
   Args:
     fn: a callable that takes features and may take labels, mode, params and config. Further
-      arguments need defaults. If the dataset has example weights, fn gets them as `sample_weight`,
+      arguments need defaults, or values from gin. If the dataset has example weights, fn gets them as `sample_weight`,
       also with a default.
 
   Raises:
@@ -211,12 +211,9 @@ class ModelFn:
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     self._arguments = [name for name in _ARGUMENTS if name in parameters or takes_any]
     self._takes_weights = _WEIGHTS in parameters or takes_any
-    unknown = [name for name in needed if name not in _ARGUMENTS]
-    if unknown:
-      raise errors.SettingError(
-        f"model_fn {self.name} has the argument {unknown[0]!r} without a value: expected "
-        f"{', '.join(_ARGUMENTS)}, or a default value."
-      )
+    self._further = [name for name in needed if name not in _ARGUMENTS]
+    if self._further and not hasattr(fn, "__wrapped__"):  # gin gives values to what it wraps
+      raise self._missing()
     if "features" not in self._arguments:
       raise errors.SettingError(f"model_fn {self.name} must take the argument 'features'.")
 
@@ -277,7 +274,12 @@ class ModelFn:
           f"`{_WEIGHTS}=None`, and weight its loss."
         )
       arguments[_WEIGHTS] = sample_weight
-    spec = self._fn(**arguments)
+    try:
+      spec = self._fn(**arguments)
+    except TypeError as error:
+      if self._further and "required" in str(error) and repr(self._further[0]) in str(error):
+        raise self._missing() from error
+      raise
     if not isinstance(spec, EstimatorSpec):
       raise errors.SpecError(
         f"model_fn {self.name} must return a trainer.EstimatorSpec in mode "
@@ -288,6 +290,12 @@ class ModelFn:
         f"model_fn {self.name} returned an EstimatorSpec of mode {spec.mode!r} in mode {mode!r}."
       )
     return spec
+
+  def _missing(self):
+    return errors.SettingError(
+      f"model_fn {self.name} has the argument {self._further[0]!r} without a value: expected "
+      f"{', '.join(_ARGUMENTS)}, a default value, or a value from gin."
+    )
 
 
 def parameters_without_default(parameters: Mapping[str, inspect.Parameter]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import functools
 
+import gin
 import keras
 import pytest
 import tensorflow as tf
@@ -166,6 +167,22 @@ def test_a_model_fn_that_takes_any_keyword_gets_them_all():
 
   spec.ModelFn(model_fn)("x", "y", ModeKeys.PREDICT, {"a": 1}, None)
   assert (given["labels"], given["params"]) == ("y", {"a": 1})
+
+
+@gin.configurable(module="test_spec")
+def bound_model_fn(features, labels, mode, params, rate):
+  return trainer.EstimatorSpec(mode, predictions=features * rate)
+
+
+def test_gin_may_give_an_argument_without_default():
+  model_fn = spec.ModelFn(bound_model_fn)
+  try:
+    with pytest.raises(errors.SettingError, match="argument 'rate' without a value.*from gin"):
+      model_fn(2, None, ModeKeys.PREDICT, {}, None)
+    gin.parse_config("test_spec.bound_model_fn.rate = 3")
+    assert model_fn(2, None, ModeKeys.PREDICT, {}, None).predictions == 6
+  finally:
+    gin.clear_config()
 
 
 def _unknown(features, labels, mode, data):
