@@ -40,16 +40,17 @@ def model_fn(
   dropout: float = 0.1,
   optimizer: Callable[[], Any] = keras.optimizers.Adam,
   label_smoothing: float = 0.0,
+  task: classification.Task = classification.spec,
   sample_weight: tf.Tensor | None = None,
 ) -> trainer.EstimatorSpec:
-  """Classifies texts.
+  """Classifies texts, or does another task for them.
 
   Args:
     features: {"tokens": int32 [b, length]}, padded with 0.
-    labels: int32 [b], or None.
+    labels: int32 [b], or those of the task, or None.
     mode: one of trainer.ModeKeys.
     params: not used.
-    classes: number of classes.
+    classes: number of classes; of outputs, for another task.
     vocabulary_file: the file with one word a line that defines the ids. Of n words the ids are 1 to
       n, and n + 1 for all other words. Set this or vocabulary_size, not both.
     vocabulary_size: all ids are less than this.
@@ -60,6 +61,7 @@ def model_fn(
     dropout: share of values dropped after the embedding and after each part.
     optimizer: makes the optimizer, such as its class.
     label_smoothing: see `classification.spec`.
+    task: the task: classification.spec, multi_label.spec or regression.spec.
     sample_weight: float32 [b], weights of the examples; the framework passes them if there are
       any.
 
@@ -85,9 +87,7 @@ def model_fn(
     mlp_units,
     dropout,
   )
-  return classification.spec(
-    mode, logits, labels, optimizer, label_smoothing, sample_weight=sample_weight
-  )
+  return task(mode, logits, labels, optimizer, label_smoothing, sample_weight=sample_weight)
 
 
 def network(

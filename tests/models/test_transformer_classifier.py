@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
-from models import transformer_classifier
+from models import multi_label, transformer_classifier
 from tests.models import small_runs
 from trainer import errors
 
@@ -120,3 +120,12 @@ def _two_lengths(*batches):
       )
     values = values or created
   return results
+
+
+def test_another_task_has_labels_of_its_own():
+  tags = np.stack([LABELS, 1 - LABELS, LABELS], 1)
+  task = functools.partial(small, classes=3, task=multi_label.spec)
+  found = task({"tokens": TOKENS}, tf.constant(tags), trainer.ModeKeys.EVAL, {})
+  assert found.loss.shape == ()
+  predictions = task({"tokens": TOKENS}, None, trainer.ModeKeys.PREDICT, {}).predictions
+  assert predictions["present"].shape == tags.shape
