@@ -189,8 +189,8 @@ class ModelFn:
 
   Args:
     fn: a callable that takes features and may take labels, mode, params and config. Further
-      arguments need defaults, or values from gin. If the dataset has example weights, fn gets them as `sample_weight`,
-      also with a default.
+      arguments need defaults, or values from gin. If the dataset has example weights, fn gets them
+      as `sample_weight`, also with a default.
 
   Raises:
     SettingError: fn does not fit.
