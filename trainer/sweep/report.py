@@ -199,38 +199,30 @@ class Report:
 
   def print_table(self) -> None:
     """Prints the best trials and the last failed trials."""
-    from rich import box, console, table
-
     shown = self.ranked()[:_ROWS_SHOWN]
     failed = [trial for trial in self.trials if self.state(trial) == "failed"][-3:]
     numbers = {trial.number for trial in shown}
     header, rows = self.rows([*shown, *(trial for trial in failed if trial.number not in numbers)])
-    plain = len(header) - len(self.keys) - 1  # The columns before the parameters.
-    made = table.Table(
-      title=f"{self.name}: "
-      + ", ".join(f"{count} {state}" for state, count in self.counts().items()),
-      title_justify="left",
-      box=box.SIMPLE_HEAD,
-      pad_edge=False,
-    )
-    for index, title in enumerate([*header[:plain], "parameters"]):
-      made.add_column(
-        title,
-        justify="right" if index < plain and title not in ("state", "breaks") else "left",
-        no_wrap=index < plain,
-      )
-    names = formatting.short_names(self.keys)
-    for row in rows:
-      parameters = [
-        f"{name} = {brief(text)}" for name, text in zip(names, row[plain:-1], strict=True) if text
-      ]
-      made.add_row(
-        *map(brief, row[:plain]), ", ".join(parameters) + (f"\n{row[-1]}" if row[-1] else "")
-      )
-    if rows:
-      console.Console().print(made, markup=False, highlight=False)
-    else:
+    if not rows:
       print(f"{self.name}: no trial has a value yet.")
+      return
+    plain = len(header) - len(self.keys) - 1  # The columns before the parameters.
+    right = [place for place in range(plain) if header[place] not in ("state", "breaks")]
+    names = formatting.short_names(self.keys)
+    cells = [
+      [
+        *map(brief, row[:plain]),
+        ", ".join(
+          f"{name} = {brief(text)}" for name, text in zip(names, row[plain:-1], strict=True) if text
+        ),
+      ]
+      for row in rows
+    ]
+    print(f"{self.name}: {', '.join(f'{count} {state}' for state, count in self.counts().items())}")
+    # Lines of any length: narrow columns of parameters would be unreadable in a file or a pipe.
+    lines = formatting.table([*header[:plain], "parameters"], cells, right).splitlines()
+    for line, error in zip(lines, ["", *(row[-1] for row in rows)], strict=True):
+      print(line + (f"\n    {error}" if error else ""))
 
   def write_csv(self, path: str) -> None:
     """Writes all trials to a CSV file; OutputError if it cannot."""

@@ -59,9 +59,7 @@ def test_the_table_the_file_and_the_best(tmp_path, capsys):
   found.print_table()
   printed = capsys.readouterr().out
   assert "6 complete, 1 pruned, 1 failed, 1 running, 1 waiting" in printed
-  assert (
-    printed.index(" 5   complete") < printed.index(" 4   complete") < printed.index(" 6   pruned")
-  )
+  assert printed.index("5  complete") < printed.index("4  complete") < printed.index("6  pruned")
   assert "last <words>" in printed
   found.write_csv(str(tmp_path / "trials.csv"))
   rows = list(csv.DictReader(open(tmp_path / "trials.csv", newline="")))  # noqa: SIM115
@@ -241,6 +239,14 @@ def test_a_metric_that_constraints_alone_name_has_a_column(tmp_path, capsys):
   assert "0.625" in page.page(found, str(tmp_path))
   seeds = reports.of(trials, more={**bounds, "seeds": [1, 2]})
   assert seeds.columns == ["accuracy", "accuracy low", "accuracy high", "loss"]
+
+
+def test_each_trial_is_one_line_of_the_table(capsys):
+  trials, keys = reports.Trials(["max"]), [f"model_fn.parameter_of_the_model_{n}" for n in range(8)]
+  trials.add([0.9], dict.fromkeys(keys, "0.125"))
+  reports.of(trials, space={key: {"kind": "Uniform"} for key in keys}).print_table()
+  last = capsys.readouterr().out.splitlines()[-1]
+  assert [f"{key.split('.')[1]} = 0.125" in last for key in keys] == [True] * 8
 
 
 def test_trials_that_break_a_constraint_beat_no_other_trial():
