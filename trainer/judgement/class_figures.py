@@ -229,7 +229,10 @@ class ClassFigures:
         "as wrong, and neither for the log loss nor for the calibration."
       )
     if not np.isfinite(self.observed["confidence"]).any():
-      notes.append('There is no calibration: the model_fn predicts no finite "probabilities".')
+      notes.append(
+        'There is no calibration: the report has no finite "probabilities" of the class. If the '
+        'model_fn predicts them, EvaluationReport.prediction = "probabilities" selects them.'
+      )
     return notes
 
 
