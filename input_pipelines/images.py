@@ -136,8 +136,25 @@ def decode(
 
 
 def _decoded(encoded, channels, orientation):
-  pixels = tf.io.decode_image(encoded, channels=channels, expand_animations=False)
+  def decoded(count):
+    return tf.io.decode_image(encoded, channels=count, expand_animations=False)
+
+  if channels == 1:
+    pixels = tf.cond(
+      _decodes_to_grey(encoded), lambda: decoded(1), lambda: tf.image.rgb_to_grayscale(decoded(3))
+    )
+  else:
+    pixels = decoded(channels)
   return tf.cond(orientation > 1, lambda: _upright(pixels, orientation), lambda: pixels)
+
+
+def _decodes_to_grey(encoded):
+  """Returns whether TensorFlow decodes the file to one channel: no GIF, BMP or CMYK JPEG file."""
+  return tf.cond(
+    tf.io.is_jpeg(encoded),
+    lambda: tf.image.extract_jpeg_shape(encoded)[2] < 4,
+    lambda: tf.equal(tf.strings.substr(encoded, 0, 3), b"\x89PN"),
+  )
 
 
 def _resized(pixels, height, width):
@@ -188,7 +205,10 @@ def _window(encoded, channels, orientation, choose):
     top, left, height, width = tf.unstack(choose(tf.shape(pixels)[:2]))
     return pixels[top : top + height, left : left + width]
 
-  return tf.cond(tf.io.is_jpeg(encoded) & tf.equal(orientation, 1), of_jpeg, of_others)
+  by_parts = tf.io.is_jpeg(encoded) & tf.equal(orientation, 1)
+  if channels == 1:
+    by_parts &= _decodes_to_grey(encoded)
+  return tf.cond(by_parts, of_jpeg, of_others)
 
 
 def central_window(shape: tf.Tensor, ratio: float) -> tf.Tensor:

@@ -132,6 +132,20 @@ def test_grey_and_gif():
   assert images.decode(file.getvalue(), (8, 8, 3), "central").numpy().max() == 200
 
 
+@pytest.mark.parametrize("crop", ["central", "squash"])
+@pytest.mark.parametrize("file_format, mode", [("BMP", "RGB"), ("GIF", "L"), ("JPEG", "CMYK")])
+def test_grey_of_files_that_tensorflow_decodes_in_colour_alone(file_format, mode, crop):
+  from PIL import Image
+
+  file = io.BytesIO()
+  picture = Image.fromarray(tiny_data.flat(200)).convert(mode)
+  picture.save(file, file_format)
+  in_colour = images.decode(file.getvalue(), (8, 8, 3), crop)
+  found = images.decode(file.getvalue(), (8, 8, 1), crop)
+  np.testing.assert_array_equal(found, in_colour[..., :1])  # a grey picture
+  assert np.abs(found.numpy().astype(int) - 200).max() <= 1
+
+
 def record(place):
   return tf.strings.join(["record ", tf.strings.as_string(place)])
 
