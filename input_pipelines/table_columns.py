@@ -8,6 +8,7 @@ A column is an array of pyarrow, or of numpy. A text takes four bytes a row here
 the column's different texts; a Python object takes twenty times as much.
 """
 
+import datetime
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -154,7 +155,7 @@ def dates(table: Table, column: str, source: str) -> tuple[np.ndarray, list[str]
   if pyarrow.types.is_timestamp(values.type):
     values = values.cast(pyarrow.timestamp(values.type.unit))  # in UTC
   texts = [str(value or "").strip(SPACES) for value in values.cast(pyarrow.string()).to_pylist()]
-  wrong = [place for place, text in enumerate(texts) if text and not re.search(DATE, text)]
+  wrong = [place for place, text in enumerate(texts) if text and not _is_date(text)]
   if wrong:
     row = np.flatnonzero(places == wrong[0])[0]
     raise errors.InputError(
@@ -162,6 +163,14 @@ def dates(table: Table, column: str, source: str) -> tuple[np.ndarray, list[str]
       "such as 2024-05-31, or a time such as 2024-05-31 18:30:00."
     )
   return places, texts
+
+
+def _is_date(text):
+  try:
+    datetime.date.fromisoformat(text[:10])  # refuses 31 February
+  except ValueError:
+    return False
+  return bool(re.search(DATE, text))
 
 
 def _dictionary(column):

@@ -19,6 +19,7 @@ Statistics = tuple[tuple[float, ...], tuple[float, ...]]  # means, standard devi
 _SHOWN = 16  # rows that check an export
 # (days from a beginning to 1970-01-01, days) of the year, the week from Monday on, and the day.
 _CYCLES = ((0.0, 365.2425), (3.0, 7.0), (0.0, 1.0))
+_LAST_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # of the months of a leap year
 _NUMBERS_OF_DATE = 1 + 2 * len(_CYCLES)
 
 
@@ -255,6 +256,12 @@ def date_numbers(texts: tf.Tensor) -> tf.Tensor:
     return tf.strings.to_number(digits, tf.float64)
 
   year, month, day, hour, minute, second = map(part, range(1, 7))
+  multiples = [tf.equal(tf.math.floormod(year, number), 0) for number in (4, 100, 400)]
+  is_leap = multiples[0] & (~multiples[1] | multiples[2])
+  last = tf.gather(tf.constant(_LAST_DAYS, tf.float64), tf.cast(month, tf.int32) - 1)
+  last -= tf.cast(tf.equal(month, 2) & ~is_leap, tf.float64)
+  # A day that its month does not have, such as 31 February, is such a text too.
+  day += tf.strings.to_number(tf.where(day > last, known, "0"), tf.float64)
   # The civil calendar begins in March here, so that a leap day ends a year: Howard Hinnant,
   # "chrono-Compatible Low-Level Date Algorithms", days_from_civil.
   year -= tf.cast(month <= 2, tf.float64)

@@ -327,9 +327,17 @@ def test_dates_are_the_same_features_from_every_file(kind, tmp_path):
   np.testing.assert_allclose(known.std(0), np.ones(7), rtol=1e-6)
 
 
+def test_the_last_days_of_months_are_dates():
+  days = ["2000-02-29", "2024-02-29", "2023-02-28", *(f"2023-{month:02d}-30" for month in (4, 6))]
+  found = table_encoder.date_numbers(tf.constant(days)).numpy()[:, 0]
+  epoch = datetime.date(1970, 1, 1)
+  expected = [(datetime.date.fromisoformat(day) - epoch).days for day in days]
+  np.testing.assert_array_equal(found, expected)
+
+
 def test_what_is_no_date_is_told(tmp_path):
   schema = {"day": "date", "won": "label"}
-  for wrong in ("31.12.2024", "2024-13-01"):
+  for wrong in ("31.12.2024", "2024-13-01", "2023-02-29", "1900-02-29", "2024-04-31"):
     train = write(tmp_path, f"train{wrong}", {"day": ["2024-01-01", wrong], "won": [0, 1]})
     with pytest.raises(errors.InputError, match=f"row 2: the column 'day' has '{wrong}'; expected"):
       batches(train, train, schema)
