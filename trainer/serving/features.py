@@ -137,7 +137,7 @@ def parse_example(content: bytes, loaded: LoadedModel) -> dict[str, Any]:
     raise errors.InputError(f"it is no tf.train.Example: {error}") from error
   values: dict[str, Any] = {}
   taken = loaded.takes(stored)
-  missing = [name for name in taken if name not in stored]
+  missing = [name for name in sorted(taken) if name not in stored]
   if required := [repr(name) for name in missing if not taken[name].get("optional")]:
     raise errors.InputError(
       f"it has no feature {', '.join(required)}; it has {', '.join(sorted(stored))}."

@@ -194,7 +194,7 @@ def test_a_table_has_slices_rows_and_gaps(tmp_path):
   (report,) = evaluation_reports.newest(tmp_path / "run")
   parts = {part["value"]: part["examples"] for part in report["slices"]["job"]}
   assert parts == {"baker": 1, "cook": 2, "missing": 1}
-  assert {part["value"] for part in report["slices"]["age"]} == {"20", "50", "60", "nan"}
+  assert {part["value"] for part in report["slices"]["age"]} == {"20", "50", "60", "missing"}
   worst = report["worst"][0]
   assert list(worst)[:2] == ["example", "label"]
   lines = [(20, "cook"), (50, "cook"), (None, "baker"), (60, None)]
