@@ -121,13 +121,14 @@ def _badness(pair):
 
 
 def _check_names(prediction, class_names):
+  # Several labels have a "present", and names in the model card and in `classify`.
   if (
     not isinstance(prediction, dict)
-    or np.asarray(prediction.get("class", "")).dtype.kind not in "iu"
+    or np.asarray(prediction.get("class", prediction.get("present", ""))).dtype.kind not in "iu"
   ):
     raise errors.SettingError(
-      'run.class_names needs a predicted "class", an integer, and the model_fn predicts none: take '
-      "the names out or predict it."
+      'run.class_names needs a predicted "class", an integer, or "present", and the model_fn '
+      "predicts neither: take the names out or predict one."
     )
   count = np.shape(prediction.get("probabilities", class_names))[-1]
   if count != len(class_names):

@@ -121,6 +121,14 @@ def test_classes_have_names(tmp_path, capsys):
   assert (tmp_path / "p.png").exists()
 
 
+def test_several_labels_may_have_names(tmp_path, capsys):
+  """The model card and `classify` use them."""
+  predicted = {"present": np.int32([1, 0, 1]), "probabilities": np.float32([0.7, 0.2, 0.6])}
+  lines = saved(tmp_path, [(predicted, ({"x": np.float32(1)},))], NAMES)
+  assert list(lines[0]) == ["present", "probabilities"]
+  assert rows(capsys)[-1] == ["0", "[1, 0, 1]", "[0.7, 0.2, 0.6]"]
+
+
 def test_without_names_there_are_numbers(tmp_path, capsys):
   lines = saved(tmp_path, pairs(labels=None, keys=["class"]))
   assert lines == [{"class": 0}, {"class": 1}, {"class": 2}]
