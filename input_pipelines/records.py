@@ -274,7 +274,12 @@ def _epochs(places, sizes, read, chunk, window, compression, start):
     @in_memory.as_written
     def drop(count, records):
       number = tf.minimum(count, tf.size(records[0], out_type=tf.int64))
-      return count - number, tuple(tensor[number:] for tensor in records)
+      # A gather copies. rebatch logs errors of TensorFlow about a slice, which shares its memory.
+      left = tf.range(number, tf.size(records[0], out_type=tf.int64))
+      kept = tf.cond(
+        number > 0, lambda: tuple(tf.gather(tensor, left) for tensor in records), lambda: records
+      )
+      return count - number, kept
 
     @in_memory.as_written
     def shuffle(number, records):

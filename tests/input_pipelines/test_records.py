@@ -281,6 +281,13 @@ def test_a_resumed_training_reads_no_data_before_its_place(tmp_path):
   assert len(list(dataset.take(300))) == 300
 
 
+def test_tensorflow_logs_no_error_of_a_resumed_training(tmp_path, capfd):
+  path = str(tmp_path / "a.tfrecord")
+  tiny_data.tfrecord(path, [b"7"] * 3000)
+  assert len(read(segments([path]), 100, training=True, shuffle_buffer=700, start=1507)) == 100
+  assert "RefCount" not in capfd.readouterr().err
+
+
 def test_goes_on_without_reading_the_epochs_before(paths):
   files = segments(paths, SIZES)
   assert len(read(files, 5, training=True, start=10**9 * sum(SIZES))) == 5
