@@ -134,7 +134,7 @@ def test_grey_and_gif():
 
 @pytest.mark.parametrize("crop", ["central", "squash"])
 @pytest.mark.parametrize("file_format, mode", [("BMP", "RGB"), ("GIF", "L"), ("JPEG", "CMYK")])
-def test_grey_of_files_that_tensorflow_decodes_in_colour_alone(file_format, mode, crop):
+def test_grey_of_files_that_decode_in_colour_alone(file_format, mode, crop):
   from PIL import Image
 
   file = io.BytesIO()
