@@ -126,7 +126,7 @@ def test_every_literal_is_read_as_it_was(value):
   assert gin.config.parse_value(config_text.value_text(value)) == value
 
 
-def test_a_constant_is_written_by_its_value_where_gin_has_a_literal():
+def test_a_constant_is_written_by_its_value():
   constants = {"text_of_test.SIZES": [3, "a"], "text_of_test.KIND": object()}
   for name, value in constants.items():
     if name not in gin_internals.constants():

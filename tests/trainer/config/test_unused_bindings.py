@@ -81,7 +81,7 @@ def test_functions_called_inside_are_known_after_a_call():
   assert config.dead_bindings(ROOTS) == []
 
 
-def test_a_run_that_does_not_train_blames_no_function_of_trainings():
+def test_a_run_without_training_blames_no_training():
   text = "RATE = 1\nMomentum.rate = %RATE\nevl/points.input_fn.split = 'a'"
   config.load([], [START + text], root=configurables.ROOT)
   configurables.start()
@@ -104,7 +104,7 @@ def fit(optimizer=sample):
 
 
 @pytest.mark.parametrize("bound", [False, True])
-def test_the_default_of_a_parameter_takes_no_binding_and_is_named(bound):
+def test_the_default_of_a_parameter_takes_no_binding(bound):
   more = "\nunused_bindings.fit.optimizer = @line.layer" if bound else ""
   config.load([], [f"{START}unused_bindings.sample.size = 3{more}"], root=configurables.ROOT)
   fit()
