@@ -26,7 +26,9 @@ def check(name, found):
   wanted = VALUES[name]
   for one, other in zip(found["results"], wanted["results"], strict=True):
     assert one == pytest.approx(other, rel=1e-5, abs=1e-6), name
-    assert one["loss"] == pytest.approx(other["loss"], rel=1e-6)
+    # Without AVX-512 a loss differs by 3e-6 from the recorded one: TensorFlow's kernels add in
+    # another order there.
+    assert one["loss"] == pytest.approx(other["loss"], rel=5e-6)
   return [one for one in found["names"] if one != "examples_seen"], wanted["names"]
 
 

@@ -33,8 +33,9 @@ def test_one_core_predicts_what_eight_do_from_one_checkpoint(case, trained, devi
   for mine, theirs in zip(
     trained.predict(case.eval_input_fn), other.predict(case.eval_input_fn), strict=True
   ):
-    # Their cores add products in different orders: BERT's logits of 8 differ by two last bits.
-    np.testing.assert_allclose(mine["logits"], theirs["logits"], rtol=3e-7, atol=1e-6)
+    # Their cores add products in different orders: BERT's logits of 8 differ by two last bits, and
+    # without AVX-512 a logit of 0.1 beside them differs by 1.2e-6.
+    np.testing.assert_allclose(mine["logits"], theirs["logits"], rtol=3e-7, atol=2e-6)
 
 
 @pytest.mark.long_on_several_cores(but="v1_variables")

@@ -33,6 +33,7 @@ from trainer.tracing import user_frames
 _TRACEBACK = "Traceback (most recent call last):\n"
 # Lines of TensorFlow that tell the user nothing, by their beginnings.
 _NOISE = ("File ", "Detected at node", "Graph execution error", "<stack traces unavailable>")
+_FUNCTION = re.compile(r"^\{\{function_node[^}]*\}*\s*")
 _OF_ITERATOR = re.compile(
   r"Error in user-defined function passed to \S+ transformation .*?: Iterator::\S+: "
 )
@@ -91,7 +92,7 @@ def of_python(error: tf.errors.OpError) -> tuple[str, str] | None:
 
 def of_operation(error: tf.errors.OpError) -> str:
   """Returns an operation's own error message, without the names of operations."""
-  text = error.message.split("[[", maxsplit=1)[0].strip().removeprefix("{{function_node").strip()
+  text = _FUNCTION.sub("", error.message.split("[[", maxsplit=1)[0].strip())
   text = _OF_ITERATOR.sub("", _ROOT_ERRORS.sub("", text))
   return _joined(line for line in text.splitlines() if not line.strip().startswith(_NOISE))
 
