@@ -206,7 +206,7 @@ def batches(
     InputError: there is no record, so a training would never end an epoch, or reading a file
       failed.
   """
-  parse = in_memory.converted(parse)
+  convert: Any = in_memory.converted(parse)
   sizes = {segment.path: _size(segment.path, compression) for segment in segments}
   record_bytes = _record_bytes(segments, compression)
   if not segments or (training and record_bytes is None):
@@ -217,7 +217,7 @@ def batches(
 
   @in_memory.as_written
   def parsed(ids, serialized):
-    return ids, *parse(functools.partial(name, ids), serialized)
+    return ids, *convert(functools.partial(name, ids), serialized)
 
   def read(files, open_files):
     return files.interleave(

@@ -66,12 +66,12 @@ class FastestEngine(engine.Engine):
   """
 
   def __init__(self, by_size: Mapping[int, engine.Engine], reference: engine.Engine) -> None:
-    self._by_size, self._reference = dict(by_size), reference
+    self._reference = reference
+    self._choose(by_size)
 
-  @property
-  def name(self) -> str:
-    """The engines' names."""
-    return "+".join(dict.fromkeys(chosen.name for chosen in self._by_size.values()))
+  def _choose(self, by_size):
+    self._by_size = dict(by_size)
+    self.name = "+".join(dict.fromkeys(chosen.name for chosen in self._by_size.values()))
 
   def predict_batch(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Runs the model, see Engine."""
@@ -92,7 +92,7 @@ class FastestEngine(engine.Engine):
         type(error).__name__,
         errors.first_line(error),
       )
-    self._by_size = {
-      size: self._reference if each is chosen else each for size, each in self._by_size.items()
-    }
+    self._choose(
+      {size: self._reference if each is chosen else each for size, each in self._by_size.items()}
+    )
     return outputs
