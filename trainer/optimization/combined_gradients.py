@@ -42,11 +42,13 @@ class _Trace:
   Attributes:
     alike: tensors that are equal on all replicas, by identity.
     variables: identities of the variables whose gradients Octet combined at their computation.
+    distinct: the indices of slices whose equal rows are added, by identity.
     counted: the graphs, each with its replica, in which an optimizer got the global step.
   """
 
   alike: dict[int, tf.Tensor] = dataclasses.field(default_factory=dict)
   variables: set[int] = dataclasses.field(default_factory=set)
+  distinct: dict[int, tf.Tensor] = dataclasses.field(default_factory=dict)
   counted: set[tuple[tf.Graph, int | None]] = dataclasses.field(default_factory=set)
 
 
@@ -148,6 +150,9 @@ def add_equal_rows(gradients: Sequence[Any], optimizer: Any) -> list[Any]:
 
 
 def _distinct_rows(gradient):
+  trace = _training() or _Trace()
+  if id(gradient.indices) in trace.distinct:  # clipped after the rows were added
+    return gradient
   # Not tf.unique: XLA finds the rows one after the other, and needs a result of constant size.
   order = tf.argsort(gradient.indices, stable=True)
   rows = tf.gather(gradient.indices, order)
@@ -156,6 +161,7 @@ def _distinct_rows(gradient):
   values = tf.math.unsorted_segment_sum(tf.gather(gradient.values, order), places, count)
   # The zeros at the end have the first row's index: Keras adds to rows, it never assigns them.
   indices = tf.maximum(tf.math.unsorted_segment_max(rows, places, count), rows[:1])
+  trace.distinct[id(indices)] = indices
   return tf.IndexedSlices(values, indices, gradient.dense_shape)
 
 
