@@ -14,7 +14,7 @@ RUN = [path for path in GUIDES[1:] if guide.blocks(path.read_text())]
 
 # Guides that need an extra.
 NEEDS = {
-  "preflight": ("jax", "libtpu"),
+  "xla_programs": ("jax", "libtpu"),
   "serve": ("fastapi", "prometheus_client", "uvicorn"),
   "tutorial": ("fastapi", "prometheus_client", "uvicorn", "matplotlib"),
   "warm_start": ("safetensors",),
