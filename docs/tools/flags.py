@@ -1,4 +1,4 @@
-"""Writes docs/reference/flags.md: the flags of each command, read from the code.
+"""Writes the second part of docs/commands.md: the flags of each command, read from the code.
 
     python -m docs.tools.flags
 
@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from docs.tools import draw, syntax
 from trainer.preflight import topology
 
-PAGE = draw.ROOT / "docs" / "reference" / "flags.md"
+PAGE = draw.ROOT / "docs" / "commands.md"
+MARK = "<!-- python -m docs.tools.flags writes the rest of this page. -->\n"
 
-# The commands with flags, in the order of docs/commands.md.
+# The commands with flags, in the order of the page's table.
 COMMANDS = {
   "trainer.main": "trainer/main.py",
   "trainer.new": "trainer/new/main.py",
@@ -41,23 +42,15 @@ _HEADER = ["| flag | default | meaning |", "|---|---|---|"]
 
 
 def page() -> str:
-  """Returns the page in Markdown."""
-  lines = [
-    "# Flags",
-    "",
-    "The flags of each command, as in its `--help`. `python -m docs.tools.flags` writes this page.",
-    "All commands also have `--help`, `--helpfull` (with the flags of libraries) and `--debug`:",
-    "it adds the traceback to an error and shows TensorFlow's own messages.",
-    "[Commands](../commands.md) says what each command is for.",
-    "",
-  ]
+  """Returns the page in Markdown: its part by hand as it is, its flags from the code."""
+  lines = [MARK]
   for command, path in COMMANDS.items():
     tree = syntax.tree((draw.ROOT / path).read_text())
     first = (ast.get_docstring(tree) or "").partition("\n\n")[0].replace("\n", " ")
     rows = [row for each in [tree, *_shared(tree)] for row in _rows(each)]
     lines += [f"## python -m {command}", "", first, ""]
     lines += [*_HEADER, *rows, ""] if rows else []
-  return "\n".join(lines)
+  return PAGE.read_text().partition(MARK)[0] + "\n".join(lines)
 
 
 def _shared(tree: ast.Module) -> Iterator[ast.AST]:

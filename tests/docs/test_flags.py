@@ -1,6 +1,5 @@
 """The page of flags has every flag of every command, with its current help."""
 
-import pathlib
 import re
 
 from docs.tools import flags
@@ -38,6 +37,6 @@ def test_no_file_defines_flags_that_the_page_does_not_read():
 
 
 def test_the_page_of_commands_has_the_same_commands():
-  page = pathlib.Path(guide.ROOT / "docs" / "commands.md").read_text()
+  page = flags.PAGE.read_text()
   listed = re.findall(r"`python -m ([\w.]+)`", page.partition("\n## ")[0])
   assert [name for name in flags.COMMANDS if name not in listed] == []

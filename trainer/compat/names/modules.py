@@ -7,7 +7,7 @@
 
 A name comes from its home if it has one, then from a module below this one, then from the first
 listed module with the name. If no module has it, it raises an AbsentNameError, with the reason and
-a replacement; its import raises an AbsentModuleError. See docs/names_of_tensorflow.md.
+a replacement; its import raises an AbsentModuleError. See docs/architecture.md.
 """
 
 import functools

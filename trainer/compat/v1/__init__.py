@@ -3,7 +3,7 @@
 A name comes from this package, then from `tf.compat.v1`, then from `tf`. A missing name raises an
 AbsentNameError, with the reason and a replacement; its import raises an AbsentModuleError.
 
-There are no files: MODULES lists the names of each module. See docs/names_of_tensorflow.md.
+There are no files: MODULES lists the names of each module. See docs/architecture.md.
 """
 
 from trainer.compat.estimator import virtual_cores
