@@ -33,6 +33,25 @@ def test_a_function_fits_on_a_screen():
   assert architecture.long_functions(architecture.TRAINER.rglob("*.py")) == []
 
 
+def test_a_room_keeps_to_its_budget():
+  lines = architecture.lines_of_rooms()
+  assert architecture.over_budget(lines, architecture.BUDGETS) == []
+
+
+def test_a_room_over_its_budget_is_named(tmp_path):
+  for name in ("spec.py", "loop/a.py", "compat/v1/b.py", "compat/c.py"):
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text('"""A docstring."""\n\n# A comment.\nx = 1\ny = 2\n')
+  lines = architecture.lines_of_rooms(tmp_path)
+  assert lines == {"*.py": 2, "loop": 2, "compat/v1": 2, "compat": 2}
+  budgets = {"*.py": 2, "loop": 1, "compat": 3, "gone": 9}
+  assert architecture.over_budget(lines, budgets) == [
+    "compat/v1: 2 lines, budget missing",
+    "loop: 2 lines, budget 1",
+    "gone: no such room",
+  ]
+
+
 def test_few_files_lie_beside_the_rooms():
   files = list(architecture.TRAINER.glob("*.py"))
   assert len(files) <= architecture.MOST_FILES_AT_THE_TOP
