@@ -10,9 +10,8 @@ From Python:
     found = tune.find_learning_rate(estimator, train_input_fn)
     print(found.suggestion)
 
-`learning_rates` trains with a growing rate, `suggestion` finds the gin binding for it.
-`batch_sizes` measures each batch size with `worker`, in a process of its own. `report` shows the
-results.
+`learning_rates` trains with a growing rate. `batch_sizes` measures each batch size with `worker`,
+in a process of its own. `report` shows the results.
 """
 
 import importlib

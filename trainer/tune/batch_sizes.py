@@ -11,14 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainer import errors
-from trainer.cli import processes
+from trainer.cli import formatting, processes
 from trainer.compare import results, runner
 from trainer.tune import memory
 
 # Find the largest size to a sixteenth of it.
 _PRECISION = 16
-# A batch is as good as the fastest one if it is at most so much slower.
-_AS_FAST = 0.95
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,46 +45,16 @@ class Measured:
     return self.status == results.OK
 
 
-@dataclasses.dataclass(frozen=True)
-class Search:
-  """The result of a search.
-
-  Attributes:
-    tried: the measurements, in order.
-    limit_bytes: the memory limit of a process.
-  """
-
-  tried: list[Measured]
-  limit_bytes: int
-
-  @property
-  def fitting(self) -> list[Measured]:
-    """All sizes that fit, the smallest first."""
-    return sorted((each for each in self.tried if each.fits), key=lambda each: each.batch_size)
-
-  @property
-  def largest(self) -> Measured:
-    """The largest size that fits."""
-    return self.fitting[-1]
-
-  @property
-  def fastest(self) -> Measured:
-    """The smallest size that trains about as many examples a second as any."""
-    best = max(each.examples_per_second for each in self.fitting)
-    return next(each for each in self.fitting if each.examples_per_second >= _AS_FAST * best)
-
-
 def search(
-  measure: Callable[[int], Measured], first: int, multiple: int, most: int, limit_bytes: int
-) -> Search:
-  """Measures batch sizes until it knows the largest that fits.
+  measure: Callable[[int], Measured], first: int, multiple: int, most: int
+) -> list[Measured]:
+  """Measures batch sizes until it knows the largest that fits; returns all, the smallest first.
 
   Args:
     measure: tries a size.
     first: the size to begin with.
     multiple: sizes are multiples of it: the number of replicas.
     most: the largest size to try.
-    limit_bytes: for the Search.
 
   Raises:
     SettingError: no size fits, or the first one cannot run for another reason than memory.
@@ -94,13 +62,12 @@ def search(
   tried = [measure(first)]
   while (size := _next(tried, multiple, most)) is not None:
     tried.append(measure(size))
-  found = Search(tried, limit_bytes)
-  if not found.fitting:
+  if not any(each.fits for each in tried):
     last = tried[-1]
     raise errors.SettingError(
       f"No batch size works. With {last.batch_size} examples: {last.problem}"
     )
-  return found
+  return sorted(tried, key=lambda each: each.batch_size)
 
 
 def _next(tried, multiple, most):
@@ -135,7 +102,7 @@ def measure(
     with open(log, "wb") as output:
       status, answer = processes.ask("trainer.tune.worker", asked, output, timeout_seconds, {})
     if status == memory.EXIT_CODE:
-      problem = "The process needs more memory than the limit."
+      problem = f"The process needs more than {formatting.memory_size(limit_bytes)}."
       return Measured(size, results.OUT_OF_MEMORY, problem, memory_bytes=limit_bytes)
     if answer is None:
       answer = runner.failure(status, log, timeout_seconds)

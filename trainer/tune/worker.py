@@ -15,6 +15,7 @@ from trainer.tune import memory
 
 # Loops of steps in the time of a batch size: enough that most are undisturbed.
 _LOOPS = 10
+_SECONDS = 2.0  # How long to train with a batch size.
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -39,14 +40,14 @@ def _measure(request):
   estimator = experiment.make_estimator(
     asked, experiment.Flags(mode="train", dry_run=True, **request["flags"])
   )
-  length = outer_loop.LoopLength(None, patience_seconds=request["seconds"] / _LOOPS)
+  length = outer_loop.LoopLength(None, patience_seconds=_SECONDS / _LOOPS)
   done: list[outer_loop.LoopResult] = []
 
   def after_loop(result):
     if done:  # The first loop compiles.
       length.took(result.steps, result.seconds)
     done.append(result)
-    return sum(each.seconds for each in done[1:]) >= request["seconds"]
+    return sum(each.seconds for each in done[1:]) >= _SECONDS
 
   estimator.try_training(asked.train_input_fn, 2**62, length, after_loop)
   timed = done[1:]
