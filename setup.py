@@ -56,7 +56,7 @@ setuptools.setup(
   package_data={
     "octet_trainer.gin_configs": ["*.gin", "**/*.gin"],
     # py.typed tells type checkers that the annotations are meant for users.
-    "trainer": ["py.typed", "*/templates/*.html", "*/templates/*.jinja", "preflight/*.csv"],
+    "trainer": ["py.typed", "*/templates/*.html", "*/templates/*.jinja", "compare/*.csv"],
   },
   # What was tried is declared, both ends: see docs/versions.md.
   install_requires=[

@@ -16,10 +16,9 @@ from absl import flags
 
 from trainer import errors
 from trainer.cli import command, run_flags
-from trainer.compare import models, report, results, runner, summary, workloads
+from trainer.compare import models, prices, report, results, runner, summary, workloads
 from trainer.config import gin_flags
 from trainer.io import local_files
-from trainer.preflight import prices
 
 flags.adopt_module_key_flags(gin_flags)
 _DEVICES = flags.DEFINE_string(

@@ -10,9 +10,9 @@ training.
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from trainer.compare import prices as prices_lib
 from trainer.compare import results
 from trainer.devices import device_names
-from trainer.preflight import prices as prices_lib
 
 Case = tuple[str, str, int, int | None]
 

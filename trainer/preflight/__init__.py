@@ -12,7 +12,7 @@ From Python:
 `bindings` reads gin's bindings of `run`. `steps` traces and lowers the same programs as a run on a
 device (`trainer.programs.xla_program`). `compiler` has XLA compile them, in a process of its own,
 and may keep the compiled programs for runs. `memory` and `hlo` read the compiler's output. `check`
-runs these stages in order; `report` and `page` show the results.
+runs these stages in order; `report` shows the results.
 """
 
 import importlib

@@ -6,11 +6,9 @@ reach the next one; the other steps go on.
 
 import contextlib
 import dataclasses
-import functools
 import time
 from collections.abc import Callable
 
-import keras
 import tensorflow as tf
 
 from trainer import errors
@@ -208,14 +206,12 @@ class Check:
           f"the search for a batch that fits ended early: {command.message(error)}",
         ]
     if fits:
-      report.time = estimates.step_time(result, report.topology)
+      report.time = estimates.step_time(result, report.topology, report.all_reduces.bytes)
       report.seconds["fit"] = 0.0
       self.tell(report, "fit", 0.0)
     else:
       report.failed = "fit"
       report.problem = _too_large(report, lowered)
-      if report.kind == Kind.TRAIN and self.search_batch != "never":
-        report.problem += self._rematerialized(report, lowered, needed, limit)
       self.tell(report, "fit", None)
 
   def _search(self, report, lowered, needed, limit):
@@ -230,40 +226,6 @@ class Check:
       return _fit(result, _loop(traced, self.experiment.config).stacked_input_bytes, limit)
 
     return search.largest_batch(compile_at, report.per_core, needed, limit, self.search_compiles)
-
-  def _rematerialized(self, report, lowered, needed, limit):
-    """Compiles the step with keras.RematScope around the model_fn; returns a sentence about it."""
-    if not hasattr(keras, "RematScope"):  # Before Keras 3.9.
-      return ""
-    model_fn = self.experiment.model_fn
-
-    @functools.wraps(model_fn)
-    def in_scope(*args, **kwargs):
-      with keras.RematScope(mode="full"):
-        return model_fn(*args, **kwargs)
-
-    experiment = dataclasses.replace(self.experiment, model_fn=in_scope)
-    topology, per_core = report.topology, {report.kind: report.per_core}
-    steps = steps_lib.Steps(experiment, topology.kind, topology.replicas, per_core)
-    try:
-      source = steps.lower(steps.trace(report.kind, lowered.element))
-      result = compiler.compile_program(source, topology, self.timeout_seconds)
-    except errors.OctetError as error:
-      report.warnings = [
-        *report.warnings,
-        f"keras.RematScope did not compile: {command.message(error)}",
-      ]
-      return ""
-    fits, now = _fit(result, lowered.loop.stacked_input_bytes, limit)
-    if now >= needed:
-      return ""
-    saved = f"{formatting.memory_size(needed - now)} less"
-    flops = getattr(report.compiled, "flops", 0.0)
-    cost = f", and has {result.flops / flops - 1:.0%} more FLOPs" if fits and flops else ""
-    return (
-      f"\nWith keras.RematScope(mode='full') around the layers the step needs {saved}{cost}: it "
-      f"{'fits' if fits else 'still does not fit'}."
-    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,6 @@ The exit status is 1 if a step does not pass all stages on a topology, and 2 if 
 configuration is wrong.
 """
 
-import dataclasses
 import functools
 import json
 import sys
@@ -21,19 +20,13 @@ from trainer import errors
 from trainer.cli import command, run_flags
 from trainer.config import gin_flags
 from trainer.io import local_files
-from trainer.preflight import compiler, page, prices, report
+from trainer.preflight import compiler, report
 from trainer.preflight import topology as topology_lib
 from trainer.settings.kinds import Kind
 
 flags.adopt_module_key_flags(gin_flags)
 _TOPOLOGY = flags.DEFINE_multi_string(
   "topology", ["v3-8"], f"Repeat the flag for several: {topology_lib.names()}. Or xla:8."
-)
-_SCALING = flags.DEFINE_bool(
-  "scaling",
-  False,
-  "Compile the training step for each topology, the smallest first, at the first one's per-core "
-  "batch and at its global batch, and estimate how it scales.",
 )
 _STEPS = flags.DEFINE_list(
   "steps",
@@ -50,14 +43,6 @@ _SEARCH = flags.DEFINE_enum(
 _TIMEOUT = flags.DEFINE_float(
   "timeout_seconds", 900.0, "The longest that one compilation may take.", lower_bound=1.0
 )
-_PRICES = flags.DEFINE_string(
-  "prices",
-  prices.SHIPPED,
-  "A CSV file with hardware,per_hour,currency,date,source. Default: old, published prices.",
-)
-_EPOCH = flags.DEFINE_integer(
-  "epoch_examples", None, "Examples in an epoch, to estimate an epoch's cost.", lower_bound=1
-)
 _JSON = flags.DEFINE_string(
   "json", "", "Write the report to this file as JSON; - for the terminal, instead of the text."
 )
@@ -67,7 +52,6 @@ _SAVE = flags.DEFINE_string(
   "Keep the compiled programs in this folder. A run on such a device with --compiled=FOLDER finds "
   "them.",
 )
-_HTML = flags.DEFINE_string("html", "", "Write the report to this file as a page.")
 
 
 def main(argv: list[str]) -> None:
@@ -92,7 +76,6 @@ def main(argv: list[str]) -> None:
   if _SAVE.value:
     command.require_local(_SAVE.value, "--save")
   compiler.require_extra(topologies)
-  price_table = prices.read(_PRICES.value)
 
   # 2. Load the experiment as `python -m trainer.main` does.
   gin_flags.load()
@@ -100,58 +83,27 @@ def main(argv: list[str]) -> None:
 
   experiment = bindings.from_gin(_PRECISION.value)
 
-  # 3. Check every step on every topology, or how the training scales over them.
+  # 3. Check every step on every topology.
   quiet = _JSON.value == "-"
-  show = _silent if quiet else functools.partial(print, flush=True)
   checker = check.Check(
-    experiment,
-    _TIMEOUT.value,
-    "never" if _SCALING.value else _SEARCH.value,
-    kept=_SAVE.value,
-    tell=_silent if quiet else _tell,
+    experiment, _TIMEOUT.value, _SEARCH.value, kept=_SAVE.value, tell=_silent if quiet else _tell
   )
-  check_all = _scale if _SCALING.value else _check
-  dicts, failed = check_all(checker, topologies, price_table, show)
-
-  # 4. Write the reports.
-  if _JSON.value:
-    _write(_JSON.value, json.dumps(dicts, indent=2) + "\n")
-  if _HTML.value and not _SCALING.value:
-    _write(_HTML.value, page.page(dicts, " ".join(gin_flags.GIN_FILE.value)))
-  if failed:
-    sys.exit(1)
-
-
-def _check(checker, topologies, price_table, show):
-  """Takes the steps through the stages; returns their reports as dicts, and whether one failed."""
+  show = _silent if quiet else functools.partial(print, flush=True)
   dicts = []
   for topology in topologies:
-    price = prices.of_topology(price_table, topology)
-    for kind in map(Kind, _STEPS.value or checker.experiment.kinds()):
+    for kind in map(Kind, _STEPS.value or experiment.kinds()):
       found = checker.check_step(kind, topology)
-      show(f"\n{report.text(found, price, _EPOCH.value)}\n")
-      dicts.append(report.as_dict(found, price, _EPOCH.value))
-  return dicts, not all(each["passed"] for each in dicts)
+      show(f"\n{report.text(found)}\n")
+      dicts.append(report.as_dict(found))
 
-
-def _scale(checker, topologies, price_table, show):
-  """Compiles the training step at a fixed per-core and a fixed global batch; returns as _check."""
-  from trainer.preflight import scaling
-
-  dicts, failed = [], False
-  for fixed, cases in scaling.experiments(checker.experiment, topologies).items():
-    rows = []
-    for topology, sized in cases:
-      if isinstance(sized, str):
-        rows.append(scaling.Row(fixed, topology, 0, problem=sized))
-        continue
-      found = dataclasses.replace(checker, experiment=sized).check_step(Kind.TRAIN, topology)
-      rows.append(scaling.row(fixed, found, prices.of_topology(price_table, topology)))
-      failed = failed or bool(found.failed)
-    rows = scaling.with_efficiency(rows)
-    show(f"\n{scaling.text(rows)}\n")
-    dicts += [scaling.as_dict(each) for each in rows]
-  return dicts, failed
+  # 4. Write the report.
+  as_json = json.dumps(dicts, indent=2) + "\n"
+  if quiet:
+    print(as_json, end="")
+  elif _JSON.value:
+    local_files.write(_JSON.value, as_json, "--json")
+  if not all(each["passed"] for each in dicts):
+    sys.exit(1)
 
 
 def _tell(result, stage, value):
@@ -167,10 +119,3 @@ def _tell(result, stage, value):
 
 def _silent(*what):
   del what
-
-
-def _write(path, text):
-  if path == "-":
-    print(text, end="")
-    return
-  local_files.write(path, text, "--json, --html")

@@ -6,24 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from trainer.cli.formatting import memory_size as _size
-from trainer.preflight import estimates, prices
+from trainer.preflight import estimates
 from trainer.settings.kinds import Kind
 
 if typing.TYPE_CHECKING:
   from trainer.preflight import check
 
 
-def text(
-  report: "check.StepReport", price: prices.Price | None = None, epoch_examples: int | None = None
-) -> str:
-  """Returns the text of one step's report.
-
-  Args:
-    report: the results.
-    price: of the topology; None for no estimate of the cost.
-    epoch_examples: examples in an epoch; None for no estimate of the cost.
-  """
-  result = as_dict(report, price, epoch_examples)
+def text(report: "check.StepReport") -> str:
+  """Returns the text of one step's report."""
+  result = as_dict(report)
   title = (
     f"{report.kind} on {report.topology.name}, {report.per_core} examples a core, "
     f"{report.topology.replicas} cores"
@@ -45,16 +37,8 @@ def text(
   return "\n".join(lines)
 
 
-def as_dict(
-  report: "check.StepReport", price: prices.Price | None = None, epoch_examples: int | None = None
-) -> dict[str, Any]:
-  """Returns one step's report as plain values for JSON: bytes, seconds and FLOPs of one core.
-
-  Args:
-    report: the results.
-    price: of the topology; None for no estimate of the cost.
-    epoch_examples: examples in an epoch; None for no estimate of the cost.
-  """
+def as_dict(report: "check.StepReport") -> dict[str, Any]:
+  """Returns one step's report as plain values for JSON: bytes, seconds and FLOPs of one core."""
   found: dict[str, Any] = dict(
     step=report.kind,
     topology=report.topology.name,
@@ -75,8 +59,10 @@ def as_dict(
   if report.loop:
     found["loop"] = dataclasses.asdict(report.loop)
   found |= _of_the_compiler(report)
-  if report.time:
-    found |= _estimates(report, price, epoch_examples)
+  if time := report.time:
+    found["estimated_step_seconds"] = dict(
+      low=time.low, high=time.high, bound=time.bound, source=estimates.SOURCE
+    )
   if report.found:
     found["batch_search"] = dataclasses.asdict(report.found)
   return found
@@ -99,23 +85,6 @@ def _of_the_compiler(report):
       bytes=reduces.bytes,
       trainable_bytes=report.trainable_bytes,
     )
-  return found
-
-
-def _estimates(report, price, epoch_examples):
-  """Returns the estimated time of a step, and with a price the cost of an epoch."""
-  time = report.time
-  found = dict(
-    estimated_step_seconds=dict(
-      low=time.low, high=time.high, bound=time.bound, source=estimates.SOURCE
-    )
-  )
-  if price and epoch_examples and report.kind == Kind.TRAIN:
-    batch = report.per_core * report.topology.replicas
-    low, high = estimates.epoch_cost(time, batch, epoch_examples, price)
-    cost = dict(vars(price), low=low, high=high, examples=epoch_examples)
-    del cost["hardware"]  # The hardware is the topology, and the report has its name.
-    found["estimated_epoch_cost"] = cost
   return found
 
 
@@ -171,15 +140,6 @@ def figures(result: dict[str, Any]) -> Iterator[tuple[str, str]]:
       f"{time['bound']}",
     )
     yield "", f"not a prediction: {time['source']}"
-  if cost := result.get("estimated_epoch_cost"):
-    yield (
-      "cost estimate",
-      (
-        f"{cost['low']:.3g} to {cost['high']:.3g} {cost['currency']} for an epoch of "
-        f"{cost['examples']:,} examples, at {cost['per_hour']:g} "
-        f"{cost['currency']} an hour ({cost['source']}, {cost['date'] or 'day unknown'})"
-      ),
-    )
 
 
 def _found(found):

@@ -50,14 +50,12 @@ class Topology:
     chip: the kind of its chips.
     shape: the number of chips along each axis of the network between them.
     options: further settings of the compiler's topology.
-    chips_per_host: the chips that one machine drives.
   """
 
   name: str
   chip: Chip
   shape: tuple[int, ...]
   options: tuple = ()
-  chips_per_host: int = 4
 
   @property
   def kind(self) -> str:
@@ -73,11 +71,6 @@ class Topology:
   def chips(self) -> int:
     """The number of chips."""
     return math.prod(self.shape)
-
-  @property
-  def hosts(self) -> int:
-    """The number of machines that drive the chips."""
-    return max(1, self.chips // self.chips_per_host)
 
   @property
   def replicas(self) -> int:
@@ -133,7 +126,7 @@ _V5E_SHAPES = ((4, 4), (4, 8), (8, 8), (8, 16), (16, 16))
 
 def _board(chip):
   """Eight chips that one machine drives."""
-  return Topology(f"{chip.name}-8", chip, (2, 4), (("chips_per_host_bounds", (2, 4, 1)),), 8)
+  return Topology(f"{chip.name}-8", chip, (2, 4), (("chips_per_host_bounds", (2, 4, 1)),))
 
 
 def _slice(chip, shape):

@@ -1,7 +1,6 @@
 """Rows for the tests of what reads them."""
 
-from trainer.compare import results, summary
-from trainer.preflight import prices
+from trainer.compare import prices, results, summary
 
 LAPTOP = {"host": "laptop", "processor": "a CPU", "cpu_cores": 2}
 BOX = {"host": "box", "processor": "another CPU", "cpu_cores": 8}

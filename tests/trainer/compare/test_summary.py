@@ -3,8 +3,7 @@
 import pytest
 
 from tests.trainer.compare import fake_rows
-from trainer.compare import summary
-from trainer.preflight import prices
+from trainer.compare import prices, summary
 
 CPU, VIRTUAL = fake_rows.row(1.0), fake_rows.row(0.01, "cpu:8")
 XLA = fake_rows.row(0.01, "xla:8")

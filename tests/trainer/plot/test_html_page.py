@@ -28,7 +28,7 @@ def test_a_template_without_its_value_is_an_error():
 def test_templates_of_every_room_are_found():
   environment = html_page._environment()
   rooms = {name.partition("/")[0] for name in environment.list_templates()}
-  assert {"plot", "preflight", "serving", "sweep"} <= rooms
+  assert {"plot", "serving", "sweep"} <= rooms
 
 
 def test_no_page_needs_a_network():

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.trainer.preflight.test_report import V2, compiled
-from trainer.preflight import estimates, memory, prices
+from trainer.preflight import estimates, memory, topology
 
 
 def cost_model(optimal_seconds, hlo=None):
@@ -54,9 +54,15 @@ def test_the_range_is_between_both_estimates(cost_model, low, high):
   assert (time.low, time.high) == (low, high)
 
 
-@pytest.mark.parametrize("examples, steps", [(10_240, 10), (10_241, 11), (1, 1)])
-def test_an_epoch_costs_its_steps_with_a_partial_last_one(examples, steps):
-  time = estimates.StepTime(0.001, 0.004, "compute")
-  price = prices.Price("v3-8", 3.6, "USD", "2018-10-08", "https://a.page")
-  found = estimates.epoch_cost(time, 1024, examples, price)
-  assert found == pytest.approx((steps * 0.001 * 0.001, steps * 0.004 * 0.001))
+def test_all_reduce_moves_its_bytes_twice_over_chip_links():
+  # 4 links of 82 GB/s; all but one of 1,024 chips' parts come and go.
+  time = estimates.step_time(compiled(), topology.find("v3-2048"), 328_000_000)
+  assert time.all_reduce == pytest.approx(2e-3 * 1023 / 1024)
+
+
+def test_range_is_from_a_hidden_all_reduce_to_one_that_waits():
+  time = estimates.StepTime(0.001, None, "compute", all_reduce=0.0005)
+  assert (time.low, time.high) == (0.001, 0.002)
+  # An all-reduce that takes longer than the step cannot hide behind it.
+  time = estimates.StepTime(0.0001, None, "compute", all_reduce=0.0005)
+  assert (time.low, time.high) == (0.0005, pytest.approx(0.0011))

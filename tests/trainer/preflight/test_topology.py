@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from tests.trainer.preflight import programs
@@ -21,7 +23,6 @@ def test_slices_have_the_names_of_google_cloud():
     "v5p-1024": "v5p:8x8x8",
   }
   assert [each.replicas for each in found.values()] == [2048, 128, 256, 512]
-  assert [each.hosts for each in found.values()] == [256, 16, 64, 128]
   assert topology.find("v5litepod-256") is found["v5e-256"]
 
 
@@ -46,7 +47,7 @@ def test_xla_devices_of_a_cpu_are_one_too():
 def test_memory_is_what_the_compiler_says_when_it_is_short():
   """Of every topology: a program that fits none of them stops early, in about a second."""
   checker = check.Check(programs.experiment(per_core=2**22), search_batch="never")
-  for each in filter(lambda each: each.hosts == 1, topology.TOPOLOGIES.values()):
+  for each in filter(lambda each: re.search(r"-8\b", each.name), topology.TOPOLOGIES.values()):
     report = checker.check_step("train", each)
     assert report.failed == "fit", report.problem
     assert report.out_of_memory.available_bytes / 2**30 == pytest.approx(

@@ -16,7 +16,6 @@ import pathlib
 from collections.abc import Sequence
 
 from trainer import errors
-from trainer.preflight import topology as topology_lib
 
 SHIPPED = str(pathlib.Path(__file__).with_name("prices.csv"))
 
@@ -26,7 +25,7 @@ class Price:
   """A price.
 
   Attributes:
-    hardware: a topology, or a part of the name of a device.
+    hardware: a part of the name of a device.
     per_hour: of the whole device, with all its cores.
     currency: such as "USD".
     date: the day of the price at the source, "YYYY-MM-DD"; "" if unknown.
@@ -85,18 +84,3 @@ def find(prices: Sequence[Price], hardware: str) -> Price | None:
   """Returns the price of hardware; None if the table has none."""
   fitting = [price for price in prices if price.hardware.lower() in hardware.lower()]
   return max(fitting, key=lambda price: len(price.hardware), default=None)
-
-
-def of_topology(prices: Sequence[Price], topology: topology_lib.Topology) -> Price | None:
-  """Returns the price of a topology: its own, or scaled by size from the same chip."""
-  known = {each.name: each for each in topology_lib.TOPOLOGIES.values()}
-  same = [
-    price
-    for price in prices
-    if price.hardware in known and known[price.hardware].chip is topology.chip
-  ]
-  if not same:
-    return None
-  price = next((each for each in same if each.hardware == topology.name), same[0])
-  factor = topology.chips / known[price.hardware].chips
-  return dataclasses.replace(price, per_hour=price.per_hour * factor)

@@ -3,7 +3,7 @@
 import pytest
 
 from trainer import errors
-from trainer.preflight import prices, topology
+from trainer.compare import prices
 
 HEADER = "hardware,per_hour,currency,date,source\n"
 
@@ -48,12 +48,3 @@ def test_a_wrong_line_is_named(tmp_path, line, problem):
 def test_a_missing_file_is_told(tmp_path):
   with pytest.raises(errors.SettingError, match="--prices="):
     prices.read(str(tmp_path / "none.csv"))
-
-
-def test_price_of_another_size_is_by_chips():
-  table = [prices.Price(name, 8.0, "USD", "", "a page") for name in ("P100", "v3-8", "v3-32")]
-  assert prices.of_topology(table, topology.find("v3-8")).per_hour == 8.0
-  assert prices.of_topology(table, topology.find("v3-32")).per_hour == 8.0
-  assert prices.of_topology(table, topology.find("v3-2048")).per_hour == 8.0 * 256
-  assert prices.of_topology(table, topology.find("v2-8")) is None
-  assert prices.of_topology(table, topology.find("xla:8")) is None
