@@ -4,7 +4,6 @@ __all__ = [
   "cluster",
   "device",
   "device_names",
-  "energy",
   "gpu_config",
   "gpus",
   "nvidia_driver",

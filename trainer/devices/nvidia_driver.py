@@ -129,21 +129,6 @@ def read(
     )
 
 
-def energy(load: Callable[[str], Any] = ctypes.CDLL) -> list[int]:
-  """Returns the millijoules that each GPU has taken since the load of its driver; [] if unknown."""
-  try:
-    load(_LIBRARY)
-  except OSError:
-    return []
-  import pynvml
-
-  try:
-    with _session(pynvml):
-      return [pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu) for gpu in _handles(pynvml)]
-  except pynvml.NVMLError:  # GPUs before Volta do not count
-    return []
-
-
 @contextlib.contextmanager
 def _session(nvml):
   nvml.nvmlInit()

@@ -16,7 +16,6 @@ from absl import logging
 from trainer import errors, run_config, spec
 from trainer.checkpoints import data_position, directory, model_values, reader, variable_table
 from trainer.checkpoints import saver as saver_lib
-from trainer.devices import energy
 from trainer.devices import workers as workers_lib
 from trainer.hooks import estimator_protocol, hook_list, saving_listeners, session_run
 from trainer.inputs import read_errors
@@ -184,7 +183,6 @@ class Training:
           begun.final_step,
           call.batch_size,
           writes=device.is_chief,
-          meter=energy.Meter(counts_gpus=device.uses_gpus),
         )
       ) as report,
     ):

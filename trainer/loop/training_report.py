@@ -3,7 +3,6 @@
 import dataclasses
 
 from trainer import run_config
-from trainer.devices import energy
 from trainer.hooks import every
 from trainer.loop import outer_loop
 from trainer.reporting import metrics_file, progress, summaries, totals
@@ -24,7 +23,6 @@ class TrainingReport:
     final_step: the last global step, or None for the end of the input.
     batch_size: examples in a step.
     writes: whether this process writes: one of several workers does.
-    meter: counts the energy of this machine.
   """
 
   model_dir: str
@@ -33,7 +31,6 @@ class TrainingReport:
   final_step: int | None
   batch_size: int
   writes: bool
-  meter: energy.Meter = dataclasses.field(default_factory=energy.Meter)
 
   def __post_init__(self) -> None:
     config = self.config
@@ -95,8 +92,5 @@ class TrainingReport:
       self._progress.report(step, self._log_totals.take())
     if summary and self.writes and not self._summary_totals.is_empty:
       report = self._summary_totals.take()
-      joules = self.meter.take()
-      if joules is not None:
-        report["joules"] = joules
       self._writer.scalars(step, report)
       metrics_file.append(self.model_dir, metrics_file.TRAIN, step, report)

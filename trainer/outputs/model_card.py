@@ -42,8 +42,8 @@ def trained(model_dir: str, step: int) -> dict[str, Any]:
     step: the checkpoint's.
 
   Returns:
-    "steps", "seconds", "examples", and "joules" if the machine counts them, as far as metrics.jsonl
-    has them; and the values of environment.json.
+    "steps", "seconds" and "examples" as far as metrics.jsonl has them; and the values of
+    environment.json.
   """
   found: dict[str, Any] = {"steps": step, **_totals(model_dir, step)}
   try:
@@ -65,14 +65,9 @@ def _totals(model_dir, step):
     if line["kind"] != metrics_file.TRAIN or line["step"] > step or not rate:
       continue
     seconds = (line["step"] - newest) / rate
-    of_line = {
-      "seconds": seconds,
-      "examples": seconds * (line.get("examples_per_second") or 0),
-      "joules": line.get("joules"),
-    }
+    of_line = {"seconds": seconds, "examples": seconds * (line.get("examples_per_second") or 0)}
     for name, value in of_line.items():
-      if value is not None:
-        sums[name] = sums.get(name, 0) + value
+      sums[name] = sums.get(name, 0) + value
     newest = line["step"]
   if newest != step:
     return {}  # Without summaries the sums would be an earlier step's.
@@ -210,15 +205,6 @@ def _training(training):
   if "seconds" in training:
     took = datetime.timedelta(seconds=round(training["seconds"]))
     rows.append(["time", f"{took} (h:mm:ss), without evaluations and checkpoints"])
-  joules = training.get("joules")
-  rows.append(
-    [
-      "energy",
-      "unknown: no readable counter"
-      if joules is None
-      else f"{joules / 3.6e6:.3g} kWh by the counters of the machine's processors and GPUs",
-    ]
-  )
   rows += [[key, str(training[key])] for key in ("device", "precision", "seed") if key in training]
   commit = training.get("commit")
   if commit:

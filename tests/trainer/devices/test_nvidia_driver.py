@@ -38,10 +38,6 @@ class Library:
     self.closed = True
     return 0
 
-  def nvmlDeviceGetTotalEnergyConsumption(self, handle, energy):
-    energy._obj.value = 1000 * _address(handle)
-    return self._fails.get("nvmlDeviceGetTotalEnergyConsumption", 0)
-
   def nvmlSystemGetDriverVersion(self, text, size):
     text.value = b"580.159.04"
     return 0
@@ -112,13 +108,6 @@ def test_what_it_says(install, tmp_path):
   assert driver == nvidia_driver.Driver("580.159.04", (12, 8), (H100, K80))
   assert str(driver.gpus[0]) == "NVIDIA H100 80GB HBM3 (80 GiB, compute capability 9.0)"
   assert library.closed
-
-
-def test_the_energy_of_each_gpu(install):
-  assert nvidia_driver.energy(install(Library([H100, H100]))) == [1000, 2000]
-  old = Library([K80], fails={"nvmlDeviceGetTotalEnergyConsumption": 3})
-  assert nvidia_driver.energy(install(old)) == []
-  assert nvidia_driver.energy(no_library) == []
 
 
 @pytest.mark.parametrize(

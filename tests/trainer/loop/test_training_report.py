@@ -7,26 +7,10 @@ from trainer.loop import outer_loop, training_report
 from trainer.reporting import metrics_file
 
 
-class Meter:
-  """A machine that has used the given energy."""
-
-  def __init__(self, joules=None):
-    self.joules = joules
-
-  def take(self):
-    return self.joules
-
-
-def make(folder, start=0, final_step=None, writes=True, meter=None, **config):
+def make(folder, start=0, final_step=None, writes=True, **config):
   settings = {"log_step_count_steps": 10**6, "save_summary_steps": 100, **config}
   return training_report.TrainingReport(
-    str(folder),
-    run_config.RunConfig(show_progress=False, **settings),
-    start,
-    final_step,
-    8,
-    writes,
-    meter or Meter(),
+    str(folder), run_config.RunConfig(show_progress=False, **settings), start, final_step, 8, writes
   )
 
 
@@ -55,12 +39,12 @@ def test_a_rare_cadence_has_first_reports(tmp_path, start, cadence, steps):
 
 
 def test_a_report_has_the_mean_loss_and_the_newest_scalars(tmp_path):
-  report = make(tmp_path, meter=Meter(7.0))
+  report = make(tmp_path)
   report.add(loop(2, 2, loss=4.0, scalars={"rate": 0.1}))
   report.add(loop(10, 8, loss=1.0, scalars={"rate": 0.2}))
   [line] = metrics_file.read(str(tmp_path))
-  found = {name: line[name] for name in ("loss", "rate", "joules", "examples_per_second")}
-  assert found == {"loss": 1.6, "rate": 0.2, "joules": 7.0, "examples_per_second": 20.0}
+  found = {name: line[name] for name in ("loss", "rate", "examples_per_second")}
+  assert found == {"loss": 1.6, "rate": 0.2, "examples_per_second": 20.0}
 
 
 def test_the_last_step_and_a_flush_report_the_rest_once(tmp_path):

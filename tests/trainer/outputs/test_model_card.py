@@ -82,22 +82,16 @@ def test_training_time_is_the_sum_over_the_steps_that_count(tmp_path):
     metrics_file.append(folder, metrics_file.TRAIN, step, values)
 
   metrics_file.begin(folder, 0)
-  report(10, 5.0, joules=70.0)  # 2 s
+  report(10, 5.0)  # 2 s
   report(20, 0.1)  # cut off
   metrics_file.begin(folder, 10)
-  report(20, 10.0, joules=30.0)  # 1 s
+  report(20, 10.0)  # 1 s
   metrics_file.append(folder, "eval", 20, {"steps_per_second": 1.0})
   report(40, 1.0)
-  assert model_card.trained(folder, 20) == {
-    "steps": 20,
-    "seconds": 3.0,
-    "examples": 640,
-    "joules": 100,
-  }
+  assert model_card.trained(folder, 20) == {"steps": 20, "seconds": 3.0, "examples": 640}
   assert model_card.trained(folder, 30) == {"steps": 30}  # no line says when step 30 was reached
-  text = model_card.text(described(training={"steps": 20, "seconds": 3661.0, "joules": 7.2e6}))
+  text = model_card.text(described(training={"steps": 20, "seconds": 3661.0}))
   assert "| time | 1:01:01 (h:mm:ss)" in section(text, "Training")
-  assert "| energy | 2 kWh by the counters" in section(text, "Training")
 
 
 def test_a_run_and_its_export(tmp_path):
