@@ -47,7 +47,7 @@ def text(sides: list[str], evaluation: str) -> str:
   several = found.runs != (1, 1)
   how = f"{found.runs[0]} and {found.runs[1]} runs" if several else "paired"
   head = f"On {found.examples:,} examples, {how}: first {sides[0]}, second {sides[1]}"
-  return "\n".join([head, table, *found.notes])
+  return f"{head}\n{table}"
 
 
 def _runs(side):

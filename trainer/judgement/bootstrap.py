@@ -1,12 +1,10 @@
 """Intervals of figures by the bootstrap, which draws the examples again with replacement.
 
-    rows = scipy.sparse.csr_array(...)         # [examples, columns], an example's part of the sums
-    drawn = bootstrap.draws(rows, figures, resamples=1000, seed=1)
+    drawn = bootstrap.draws(figures, examples=360, resamples=1000, seed=1)
     bootstrap.interval(drawn["accuracy"], 0.95)
 
-Every figure here is a function of sums over the examples, such as the number of right predictions.
-So one product of matrices gives the sums of many resamples at once. scikit-learn's functions take
-one set at a time; the tests compare with them.
+A function computes the figures from how often a resample has each example, as scikit-learn's
+functions take sample_weight.
 
 Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13: percentile intervals.
 """
@@ -16,43 +14,34 @@ from typing import Any
 
 import numpy as np
 
-Figures = Callable[[np.ndarray], Mapping[str, np.ndarray]]
+# Function of how often each example counts, float64 [examples]; returns name → a number, or a
+# number for each class.
+Figures = Callable[[np.ndarray], Mapping[str, Any]]
 
 # Draw at most so many numbers at once: 32 MB. The draws of a seed depend on the number of examples
 # alone. A pair of models needs the same resamples for both.
 _AT_ONCE = 4_000_000
 
 
-def draws(rows: Any, figures: Figures, resamples: int, seed: int) -> dict[str, np.ndarray]:
-  """Returns the figures of each resample.
+def draws(figures: Figures, examples: int, resamples: int, seed: int) -> dict[str, np.ndarray]:
+  """Returns name → [resamples, ...] of the figures of each resample.
 
   Two calls with the same number of examples and the same seed draw the same examples, so the
   difference of their results is a paired bootstrap.
 
   Args:
-    rows: sparse [examples, columns], at least one example.
-    figures: function of the sums, float64 [resamples, columns], that returns a dict of arrays
-      [resamples, ...].
+    figures: computes the figures of a resample.
+    examples: the number of examples, at least one.
     resamples: how many resamples to draw.
     seed: seed of the draws.
   """
-  examples, transposed = rows.shape[0], rows.T.tocsr()
   length = max(1, _AT_ONCE // examples)
   found = []
   for first in range(0, resamples, length):
-    count = min(length, resamples - first)
     random = np.random.default_rng([seed, first])
-    chosen = random.integers(examples, size=(count, examples))
-    places = chosen + examples * np.arange(count)[:, np.newaxis]
-    times = np.bincount(places.ravel(), minlength=count * examples).reshape(count, examples)
-    found.append(figures((transposed @ times.T).T))
-  return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
-
-
-def figures_of_all(rows: Any, figures: Figures) -> dict[str, np.ndarray]:
-  """Returns the figures of all examples, each once, in arrays without the axis of resamples."""
-  sums = np.asarray(rows.sum(axis=0), np.float64).reshape(1, -1)
-  return {name: value[0] for name, value in figures(sums).items()}
+    chosen = random.integers(examples, size=(min(length, resamples - first), examples))
+    found += [figures(np.bincount(row, minlength=examples).astype(np.float64)) for row in chosen]
+  return {name: np.array([each[name] for each in found]) for name in found[0]}
 
 
 def interval(drawn: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
@@ -69,8 +58,8 @@ def interval(drawn: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarr
 
 
 def estimates(
-  rows: Any,
   figures: Figures,
+  examples: int,
   resamples: int,
   confidence: float,
   seed: int,
@@ -78,11 +67,11 @@ def estimates(
 ) -> dict[str, Any]:
   """Returns name → {"value", "low", "high"} of each figure; lists of them for figures of classes.
 
-  None means an undefined number. For the other arguments see `draws` and `interval`.
+  None means an undefined number.
 
   Args:
-    rows: see `draws`.
     figures: see `draws`.
+    examples: see `draws`.
     resamples: see `draws`.
     confidence: see `interval`.
     seed: see `draws`.
@@ -91,10 +80,9 @@ def estimates(
       value: the basic bootstrap, Davison and Hinkley, "Bootstrap Methods and their Application"
       (1997), 5.2.
   """
-  values = figures_of_all(rows, figures)
-  drawn = draws(rows, figures, resamples, seed)
+  drawn = draws(figures, examples, resamples, seed)
   found = {}
-  for name, value in values.items():
+  for name, value in figures(np.ones(examples)).items():
     low, high = interval(drawn[name], confidence)
     if name in reflected:
       low, high = np.maximum(2 * value - high, 0), 2 * value - low
@@ -105,14 +93,13 @@ def estimates(
 def _described(value, low, high):
   if np.ndim(value):
     return [_described(*each) for each in zip(value, low, high, strict=True)]
-  return {"value": number(value), "low": number(low), "high": number(high)}
+  return {
+    name: float(number) if np.isfinite(number) else None
+    for name, number in (("value", value), ("low", low), ("high", high))
+  }
 
 
-def number(value: float) -> float | None:
-  """Returns a number for JSON; None for NaN and infinities."""
-  return float(value) if np.isfinite(value) else None
-
-
-def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-  """Returns part / whole; NaN where the whole is 0."""
-  return np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=whole != 0)
+def share(part: Any, whole: Any) -> np.ndarray:
+  """Returns part / whole, in float64; NaN where the whole is 0."""
+  part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
+  return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole != 0)

@@ -1,6 +1,6 @@
 """Figures of a classifier: its confusions, its quality at each class, and how sure it is.
 
-    ClassFigures(observed, names, classes=10, bins=15, resamples=1000, ...).describe()
+    ClassFigures(observed, names, classes=10, resamples=1000, ...).describe()
 
 Definitions:
 
@@ -44,7 +44,6 @@ class ClassFigures:
     observed: the result of Observations.arrays.
     names: the names of the classes, in the order of their numbers; perhaps fewer than the classes.
     classes: the number of classes of the model. Labels may have larger numbers.
-    bins: the number of bins of the calibration.
     resamples: the number of resamples of the bootstrap.
     confidence: the confidence of the intervals.
     seed: the seed of the bootstrap.
@@ -53,7 +52,6 @@ class ClassFigures:
   observed: Mapping[str, np.ndarray]
   names: Sequence[str]
   classes: int
-  bins: int
   resamples: int
   confidence: float
   seed: int
@@ -72,24 +70,20 @@ class ClassFigures:
 
   def describe(self) -> dict[str, Any]:
     """Returns the figures for JSON, see `reporting.evaluation_reports`."""
-    rows = Rows(self.observed, self.count, self.bins)
     shown = self._rows_shown()
+    figures = Figures(self.observed, self.count, shown)
     estimates = bootstrap.estimates(
-      rows.matrix,
-      lambda sums: rows.figures(sums, shown),
+      figures,
+      len(self.observed["label"]),
       self.resamples,
       self.confidence,
       self.seed,
       reflected=["ece"],
     )
     of_classes = [estimates.pop(name) for name in ("precision", "recall", "f1")]
-    calibration = estimates.get("ece") and {
-      "ece": estimates["ece"],
-      "bins": rows.calibration_bins(),
-      "examples": int(np.isfinite(self.observed["confidence"]).sum()),
-    }
+    calibration = estimates.get("ece") and {"ece": estimates["ece"], **self._calibration(figures)}
     largest = self._largest()
-    threshold = self._threshold() if rows.has_scores else None
+    threshold = self._threshold() if figures.has_scores else None
     advice = (
       " The F1 of {class} is largest, {f1:.3g}, from a probability of {probability:.3g} on: "
       "precision {precision:.3g}, recall {recall:.3g}."
@@ -113,6 +107,22 @@ class ClassFigures:
       "confusions": self._matrix() | {"largest": largest},
       "calibration": calibration,
       "notes": self._notes(shown),
+    }
+
+  def _calibration(self, figures):
+    counts, confidence, right = figures.in_bins(np.ones(len(self.observed["label"])))
+    return {
+      "bins": [
+        {
+          "low": index / BINS,
+          "high": (index + 1) / BINS,
+          "examples": int(counts[index]),
+          "confidence": float(confidence[index] / counts[index]),
+          "accuracy": float(right[index] / counts[index]),
+        }
+        for index in np.flatnonzero(counts)
+      ],
+      "examples": int(counts.sum()),
     }
 
   def _threshold(self):
@@ -140,32 +150,19 @@ class ClassFigures:
     predicted = self.observed["predicted"]
     return np.bincount(predicted[predicted != NO_CLASS], minlength=self.count)
 
-  @functools.cached_property
-  def _pairs(self):
-    """(label, predicted, examples) of each pair that occurs."""
-    pairs = np.stack([self.observed["label"], self.observed["predicted"]], 1)
-    found, counts = np.unique(pairs, axis=0, return_counts=True)
-    return found[:, 0], found[:, 1], counts
-
-  def _wrong(self):
-    """Returns (label, predicted, examples) of each wrong pair, the most frequent first."""
-    label, predicted, counts = self._pairs
-    order = np.argsort(-counts, kind="stable")
-    return [
-      (int(label[place]), int(predicted[place]), int(counts[place]))
-      for place in order
-      if label[place] != predicted[place]
-    ]
-
   def _largest(self):
+    """Returns the most frequent confusions."""
+    wrong = self.observed["label"] != self.observed["predicted"]
+    pairs = np.stack([self.observed["label"], self.observed["predicted"]], 1)[wrong]
+    found, counts = np.unique(pairs, axis=0, return_counts=True)
     return [
       {
-        "label": self.name(label),
-        "predicted": self.name(predicted),
-        "count": count,
-        "of": int(self._examples[label]),
+        "label": self.name(int(found[place, 0])),
+        "predicted": self.name(int(found[place, 1])),
+        "count": int(counts[place]),
+        "of": int(self._examples[found[place, 0]]),
       }
-      for label, predicted, count in self._wrong()[:_LARGEST]
+      for place in np.argsort(-counts, kind="stable")[:_LARGEST]
     ]
 
   def _rows_shown(self):
@@ -182,25 +179,23 @@ class ClassFigures:
 
   def _matrix(self):
     """Counts label (rows) and predicted class (columns) of the most confused classes."""
-    shown = list(range(self.count))
+    from sklearn import metrics  # This takes half a second to import.
+
+    label, predicted = self.observed["label"], self.observed["predicted"]
+    shown = np.arange(self.count)
     if self.count > _MOST_SHOWN:
-      label, predicted, counts = self._pairs
       wrong = label != predicted
-      both = np.bincount(label[wrong], counts[wrong], self.count)
-      is_class = wrong & (predicted != NO_CLASS)
-      both += np.bincount(predicted[is_class], counts[is_class], self.count)
-      shown = sorted(int(place) for place in np.argsort(-both, kind="stable")[:_MOST_SHOWN])
-    place = {number: index for index, number in enumerate(shown)}
-    matrix = np.zeros([len(shown), len(shown) + 1], np.int64)  # The last column: all others.
-    for label, predicted, count in zip(*self._pairs, strict=True):
-      if label in place:
-        matrix[place[label], place.get(predicted, len(shown))] += count
-    has_others = bool(matrix[:, -1].any())
+      both = np.bincount(label[wrong], minlength=self.count)
+      both += np.bincount(predicted[wrong & (predicted != NO_CLASS)], minlength=self.count)
+      shown = np.sort(np.argsort(-both, kind="stable")[:_MOST_SHOWN])
+    counts = metrics.confusion_matrix(label, predicted, labels=shown)
+    others = self._examples[shown] - counts.sum(axis=1)
+    has_others = bool(others.any())
     return {
-      "classes": shown,
+      "classes": shown.tolist(),
       "names": [self.name(number) for number in shown],
       "has_others": has_others,
-      "counts": (matrix if has_others else matrix[:, :-1]).tolist(),
+      "counts": (np.column_stack([counts, others]) if has_others else counts).tolist(),
     }
 
   def _notes(self, shown):
@@ -236,131 +231,91 @@ class ClassFigures:
     return notes
 
 
-class Rows:
-  """Each example's part of the sums behind the figures of a classifier.
+class Figures:
+  """Computes the figures of a classifier, see `bootstrap.Figures`.
 
   Args:
     observed: the result of Observations.arrays.
     classes: the number of classes.
-    bins: the number of bins of the calibration.
+    shown: the classes of "precision", "recall" and "f1"; None leaves these out.
 
   Attributes:
-    matrix: scipy.sparse [examples, columns].
     has_scores: whether there are two classes, and probabilities of class 1.
   """
 
-  def __init__(self, observed: Mapping[str, np.ndarray], classes: int, bins: int) -> None:
-    from scipy import sparse
+  def __init__(
+    self, observed: Mapping[str, np.ndarray], classes: int, shown: np.ndarray | None = None
+  ) -> None:
+    self._label, self._predicted = observed["label"], observed["predicted"]
+    self._classes, self._shown = classes, shown
+    self._right = self._label == self._predicted
+    self._is_class = self._predicted != NO_CLASS
+    self._has_label = np.isfinite(observed["of_label"])
+    self._losses = -np.log(np.maximum(observed["of_label"][self._has_label], _LEAST_SHARE))
+    confidence = observed["confidence"]
+    self._is_sure = np.isfinite(confidence)
+    self._confidence = confidence[self._is_sure]
+    # (0, 1/BINS] is the first bin, and 0 belongs to it too.
+    bins = np.clip(np.ceil(self._confidence * BINS) - 1, 0, BINS - 1)
+    self._bins = bins.astype(np.int64)
+    score = observed.get("score", np.full(len(self._label), np.nan))  # Not in reports before 0.2.
+    self._has_score = np.isfinite(score) & (classes == 2)
+    self.has_scores = bool(self._has_score.any())
+    # The largest score has rank 0.
+    _, self._rank = np.unique(-score[self._has_score], return_inverse=True)
 
-    self._classes, self._bins = classes, bins
-    label, predicted = observed["label"], observed["predicted"]
-    confidence, of_label = observed["confidence"], observed["of_label"]
-    right = (label == predicted).astype(np.float64)
-    everyone = np.arange(len(label))
-    is_class, is_sure = predicted != NO_CLASS, np.isfinite(confidence)
-    has_label = np.isfinite(of_label)
-    # (0, 1/bins] is the first bin, and 0 belongs to it too.
-    bin_of = np.clip(np.ceil(confidence[is_sure] * bins) - 1, 0, bins - 1).astype(np.int64)
-    # The columns: of each class its right, its labelled and its predicted examples; of each bin its
-    # examples, confidences and right examples; of each score, the largest first, its examples of
-    # class 1 and of class 0; then four sums over the whole set.
-    score = observed.get("score", np.full(len(label), np.nan))  # Not in reports before 0.2.
-    has_score = np.isfinite(score) & (classes == 2)
-    self.has_scores = bool(has_score.any())
-    unique, rank = np.unique(-score[has_score], return_inverse=True)
-    first = np.cumsum([0, *[classes] * 3, *[bins] * 3, *[len(unique)] * 2])
-    totals = first[-1]
-    self._first = first
-    entries = [
-      (everyone, first[0] + label, right),
-      (everyone, first[1] + label, np.ones(len(label))),
-      (everyone[is_class], first[2] + predicted[is_class], np.ones(is_class.sum())),
-      (everyone[is_sure], first[3] + bin_of, np.ones(is_sure.sum())),
-      (everyone[is_sure], first[4] + bin_of, confidence[is_sure]),
-      (everyone[is_sure], first[5] + bin_of, right[is_sure]),
-      (everyone[has_score], first[7 - label[has_score]] + rank, np.ones(len(rank))),
-      (everyone, np.full(len(label), totals), right),
-      (everyone, np.full(len(label), totals + 1), np.ones(len(label))),
-      (everyone[has_label], np.full(has_label.sum(), totals + 2), np.ones(has_label.sum())),
-      (
-        everyone[has_label],
-        np.full(has_label.sum(), totals + 3),
-        -np.log(np.maximum(of_label[has_label], _LEAST_SHARE)),
-      ),
-    ]
-    rows, columns, values = (np.concatenate(each) for each in zip(*entries, strict=True))
-    self._has_shares = bool(is_sure.any())
-    self.matrix = sparse.csr_array((values, (rows, columns)), (len(label), int(totals) + 4))
-
-  def figures(self, sums: np.ndarray, shown: Sequence[int] | None = None) -> dict[str, np.ndarray]:
-    """Returns the figures.
-
-    Args:
-      sums: [resamples, columns] of the matrix.
-      shown: the classes of "precision", "recall" and "f1"; None leaves these out.
-
-    Returns:
-      Name → [resamples], or [resamples, shown classes].
-    """
-    share, first, totals = bootstrap.share, self._first, self._first[-1]
+  def __call__(self, times: np.ndarray) -> dict[str, Any]:
+    """Returns name → figure, for how often each example counts."""
+    share = bootstrap.share
     right, examples, predicted = (
-      sums[:, first[index] : first[index] + self._classes] for index in range(3)
+      np.bincount(of[where], times[where], self._classes)
+      for of, where in (
+        (self._label, self._right),
+        (self._label, slice(None)),
+        (self._predicted, self._is_class),
+      )
     )
     f1 = share(2 * right, examples + predicted)
-    of_present = np.where(examples > 0, np.nan_to_num(f1), 0).sum(axis=1)
+    present = examples > 0
     found = {
-      "accuracy": share(sums[:, totals], sums[:, totals + 1]),
-      "macro_f1": share(of_present, (examples > 0).sum(axis=1).astype(np.float64)),
+      "accuracy": right.sum() / times.sum(),
+      "macro_f1": share(np.nan_to_num(f1[present]).sum(), present.sum()),
     }
-    if self._has_shares:
-      found |= {"log_loss": share(sums[:, totals + 3], sums[:, totals + 2]), "ece": self._ece(sums)}
-    if self.has_scores:
-      found |= self._areas(sums)
-    if shown is not None:
+    if self._is_sure.any():
+      known = times[self._has_label]
+      counts, confidence, right_ones = self.in_bins(times)
       found |= {
-        "precision": share(right[:, shown], predicted[:, shown]),
-        "recall": share(right[:, shown], examples[:, shown]),
-        "f1": f1[:, shown],
+        "log_loss": share((self._losses * known).sum(), known.sum()),
+        "ece": share(np.abs(right_ones - confidence).sum(), counts.sum()),
+      }
+    if self.has_scores:
+      found |= self._areas(times[self._has_score], self._label[self._has_score])
+    if self._shown is not None:
+      shown = self._shown
+      found |= {
+        "precision": share(right[shown], predicted[shown]),
+        "recall": share(right[shown], examples[shown]),
+        "f1": f1[shown],
       }
     return found
 
-  def _areas(self, sums):
-    share, (first, middle, last) = bootstrap.share, self._first[6:]
-    by_score = sums.T  # As it lies in memory.
-    positives, negatives = by_score[first:middle], by_score[middle:last]
-    # Up to each score, with it: the true positives and all examples.
-    right, everyone = positives.cumsum(axis=0), (positives + negatives).cumsum(axis=0)
-    precisions = right / np.maximum(everyone, 1)
-    right -= positives / 2  # A pair with equal scores counts half.
-    of_pairs = np.einsum("sr,sr->r", right, negatives)
-    count = positives.sum(axis=0)
+  def _areas(self, times, label):
+    # scikit-learn's functions take some milliseconds, and there are a thousand resamples.
+    positives, everyone = np.bincount(self._rank, times * label), np.bincount(self._rank, times)
+    negatives, right = everyone - positives, positives.cumsum()
+    precisions = right / np.maximum(everyone.cumsum(), 1)
+    # A pair with equal scores counts half.
+    of_pairs = ((right - positives / 2) * negatives).sum()
     return {
-      "roc_auc": share(of_pairs, count * negatives.sum(axis=0)),
-      "average_precision": share(np.einsum("sr,sr->r", precisions, positives), count),
+      "roc_auc": bootstrap.share(of_pairs, positives.sum() * negatives.sum()),
+      "average_precision": bootstrap.share((precisions * positives).sum(), positives.sum()),
     }
 
-  def _ece(self, sums):
-    counts, confidence, right = self._in_bins(sums)
-    return bootstrap.share(np.abs(right - confidence).sum(axis=1), counts.sum(axis=1))
-
-  def _in_bins(self, sums):
-    first, bins = self._first, self._bins
-    return [sums[:, first[index] : first[index] + bins] for index in (3, 4, 5)]
-
-  def calibration_bins(self) -> list[dict[str, Any]]:
-    """Returns a row of the reliability diagram for each bin with examples."""
-    sums = np.asarray(self.matrix.sum(axis=0)).reshape(1, -1)
-    counts, confidence, right = (each[0] for each in self._in_bins(sums))
-    return [
-      {
-        "low": index / self._bins,
-        "high": (index + 1) / self._bins,
-        "examples": int(counts[index]),
-        "confidence": float(confidence[index] / counts[index]),
-        "accuracy": float(right[index] / counts[index]),
-      }
-      for index in np.flatnonzero(counts)
-    ]
+  def in_bins(self, times: np.ndarray) -> list[np.ndarray]:
+    """Returns of each bin its examples, the sum of their probabilities, and its right examples."""
+    times = times[self._is_sure]
+    weights = (times, times * self._confidence, times * self._right[self._is_sure])
+    return [np.bincount(self._bins, each, BINS) for each in weights]
 
 
 def _sentence(largest):

@@ -71,13 +71,11 @@ class Comparison:
     examples: the number of examples.
     runs: the number of runs of each side.
     differences: name of a figure → its Difference.
-    notes: sentences that a reader should know.
   """
 
   examples: int
   runs: tuple[int, int]
   differences: dict[str, Difference]
-  notes: list[str]
 
 
 def compare(
@@ -111,17 +109,11 @@ def compare(
   drawn = [[_drawn(each, resamples, seed) for each in side] for side in loaded]
   flat = [each for side in drawn for each in side]
   names = [name for name in flat[0] if all(name in each for each in flat) and name != "bias"]
-  notes = []
-  if len({each.report.get("features") for each in everyone}) > 1:
-    notes.append(
-      "The two runs have the same labels and different features: Octet pairs the examples by their "
-      "place in the set."
-    )
   found = {
     name: _difference([[each[name] for each in side] for side in drawn], confidence, examples)
     for name in names
   }
-  return Comparison(examples, (len(first), len(second)), found, notes)
+  return Comparison(examples, (len(first), len(second)), found)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,15 +160,16 @@ def _check_pair(one, other):
 def _drawn(loaded, resamples, seed):
   """Returns figure → (its value, its values in the resamples)."""
   arrays = loaded.arrays
+  figures: bootstrap.Figures
   if loaded.report["kind"] == evaluation_reports.NUMBERS:
-    rows: Any = number_figures.Rows(arrays)
+    figures = number_figures.Figures(arrays)
   else:
     # The figures that `compare` takes do not depend on further classes without examples.
     classes = 1 + int(max(arrays[name].max() for name in ("label", "predicted")))
-    rows = class_figures.Rows(arrays, classes, class_figures.BINS)
-  values = bootstrap.figures_of_all(rows.matrix, rows.figures)
-  drawn = bootstrap.draws(rows.matrix, rows.figures, resamples, seed)
-  return {name: (float(value), drawn[name]) for name, value in values.items()}
+    figures = class_figures.Figures(arrays, classes)
+  examples = len(arrays["label"])
+  drawn = bootstrap.draws(figures, examples, resamples, seed)
+  return {name: (float(value), drawn[name]) for name, value in figures(np.ones(examples)).items()}
 
 
 def _difference(sides, confidence, examples):

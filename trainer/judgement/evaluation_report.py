@@ -26,7 +26,6 @@ from trainer.hooks.estimator_protocol import Estimator
 from trainer.inputs import decodable
 from trainer.judgement import class_figures, number_figures, observations, slices
 from trainer.outputs import contact_sheet, options, predictions, samples
-from trainer.plot import evaluation_charts
 from trainer.programs import loop_input
 from trainer.reporting import evaluation_reports, summaries
 from trainer.reporting.evaluation_reports import CLASSES, NUMBERS
@@ -48,7 +47,6 @@ class EvaluationReport:
     worst: the number of worst predictions in the report.
     resamples: the number of resamples of the bootstrap, for the intervals.
     confidence: the confidence of the intervals.
-    bins: the number of bins of the calibration.
     label: the name of the label, if labels are a dict of several.
     prediction: the name of the predicted class or number, if the model predicts several.
     class_names: the names of the classes in the order of their numbers; None for run.class_names.
@@ -62,7 +60,6 @@ class EvaluationReport:
   worst: setting_types.Natural = 24
   resamples: setting_types.Count = 1000
   confidence: _Share = 0.95
-  bins: setting_types.Count = class_figures.BINS
   label: str | None = None
   prediction: str | None = None
   class_names: options.ClassNames | None = None
@@ -161,9 +158,7 @@ class EvaluationReport:
     if found.kind == NUMBERS:
       return number_figures.describe(arrays, **how)
     names = self.class_names or ()
-    return class_figures.ClassFigures(
-      arrays, names, classes=found.classes, bins=self.bins, **how
-    ).describe()
+    return class_figures.ClassFigures(arrays, names, classes=found.classes, **how).describe()
 
   def _row(self, number, observed):
     """Returns the table's row of an example."""
@@ -204,19 +199,12 @@ class EvaluationReport:
     return contact_sheet.Caption([name, *label], right)
 
   def _show(self, report, folder):
-    """Writes the figures and, with matplotlib, the drawings for TensorBoard."""
-    writer = summaries.Writer(folder)
+    """Writes the figures for TensorBoard."""
     values = {name: estimate["value"] for name, estimate in report["metrics"].items()}
-    writer.scalars(
+    summaries.Writer(folder).scalars(
       report["step"],
       {f"report/{name}": value for name, value in values.items() if value is not None},
     )
-    try:
-      pictures = evaluation_charts.pictures(report)
-    except errors.SettingError as error:
-      logging.warning("TensorBoard gets no drawings of the evaluation report: %s", error)
-      return
-    writer.images(report["step"], {f"report/{name}": picture for name, picture in pictures.items()})
 
 
 def _zeros(spec, axes):

@@ -17,39 +17,33 @@ _PARTS = 10  # Parts of the set, by the size of the prediction.
 _OUTSIDE = 0.05  # The share of a part's errors on each side of the drawn range.
 
 
-class Rows:
-  """Each example's part of the sums behind the figures of a regression.
+class Figures:
+  """Computes the figures of a regression, see `bootstrap.Figures`.
 
   Args:
     observed: the result of Observations.arrays.
-
-  Attributes:
-    matrix: scipy.sparse [examples, columns].
   """
 
   def __init__(self, observed: Mapping[str, np.ndarray]) -> None:
-    from scipy import sparse
-
     label, predicted = observed["label"], observed["predicted"]
-    is_finite = np.isfinite(predicted) & np.isfinite(label)
-    label, error = label[is_finite], (predicted - label)[is_finite]
-    # Subtract the labels' mean: a sum of squares of large numbers would lose digits.
-    centred = label - (label.mean() if len(label) else 0)
-    columns = [np.ones(len(label)), error, error**2, np.abs(error), centred, centred**2]
-    matrix = np.zeros([len(is_finite), len(columns)])
-    matrix[is_finite] = np.stack(columns, 1)
-    self.matrix = sparse.csr_array(matrix)
+    self.is_finite = np.isfinite(predicted) & np.isfinite(label)
+    self.predicted = predicted[self.is_finite]
+    self.error = self.predicted - label[self.is_finite]
+    self._label = label[self.is_finite]
 
-  def figures(self, sums: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns name → [resamples] of the figures, for the sums [resamples, columns]."""
-    share = bootstrap.share
-    count, error, squared, absolute, label, squared_label = sums.T
-    variance = squared_label - share(label**2, count)
+  def __call__(self, times: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns name → figure, for how often each example counts."""
+    times = times[self.is_finite]
+
+    def mean(values):
+      return bootstrap.share((times * values).sum(), times.sum())
+
+    squared = mean(self.error**2)
     return {
-      "mae": share(absolute, count),
-      "rmse": np.sqrt(share(squared, count)),
-      "bias": share(error, count),
-      "r2": 1 - share(squared, variance),
+      "mae": mean(np.abs(self.error)),
+      "rmse": np.sqrt(squared),
+      "bias": mean(self.error),
+      "r2": 1 - bootstrap.share(squared, mean((self._label - mean(self._label)) ** 2)),
     }
 
 
@@ -57,21 +51,16 @@ def describe(
   observed: Mapping[str, np.ndarray], resamples: int, confidence: float, seed: int
 ) -> dict[str, Any]:
   """Returns the figures for JSON, see `reporting.evaluation_reports`."""
-  rows = Rows(observed)
-  label, predicted = observed["label"], observed["predicted"]
-  is_finite = np.isfinite(predicted) & np.isfinite(label)
-  lost = int((~is_finite).sum())
-  notes = (
-    [
-      f"{lost:,} of {len(label):,} predictions or labels are NaN or infinite: the report leaves "
-      "them out."
-    ]
-    if lost
-    else []
-  )
+  figures, examples = Figures(observed), len(observed["label"])
+  notes = []
+  if lost := int((~figures.is_finite).sum()):
+    notes.append(
+      f"{lost:,} of {examples:,} predictions or labels are NaN or infinite: the report leaves them "
+      "out."
+    )
   return {
-    "metrics": bootstrap.estimates(rows.matrix, rows.figures, resamples, confidence, seed),
-    "residuals": _residuals(predicted[is_finite], (predicted - label)[is_finite]),
+    "metrics": bootstrap.estimates(figures, examples, resamples, confidence, seed),
+    "residuals": _residuals(figures.predicted, figures.error),
     "notes": notes,
   }
 

@@ -1,6 +1,5 @@
 """Figures of parts of the evaluation set: a value or a range of a feature selects a part."""
 
-import datetime
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ from trainer.judgement import bootstrap
 from trainer.reporting.evaluation_reports import NUMBERS
 
 _MOST = 20  # Parts of a feature; one value selects each.
-_RANGES = 4  # Parts of a feature of numbers or dates with more values than that.
+_RANGES = 4  # Parts of a feature of numbers with more values than that.
 
 
 def describe(
@@ -44,16 +43,12 @@ def describe(
 
 def _estimated(parts, values, counts, resamples, confidence, seed):
   """Returns (part, estimate of the mean of its values) of each part."""
-  from scipy import sparse
+  columns = np.stack([places & counts for _, places in parts], 1).astype(np.float64)
 
-  columns = [places & counts for _, places in parts]
-  rows = np.concatenate([np.stack(columns, 1), np.stack([at * values for at in columns], 1)], 1)
+  def means(times):
+    return {"mean": bootstrap.share((times * values) @ columns, times @ columns)}
 
-  def means(sums):
-    of_counts, of_values = np.split(sums, 2, axis=1)
-    return {"mean": bootstrap.share(of_values, of_counts)}
-
-  found = bootstrap.estimates(sparse.csr_array(rows), means, resamples, confidence, seed)["mean"]
+  found = bootstrap.estimates(means, len(values), resamples, confidence, seed)["mean"]
   return list(zip(parts, found, strict=True))
 
 
@@ -63,13 +58,10 @@ def _parts(values):
     array = np.array([np.nan if value is None else value for value in values])
   else:
     texts = ["missing" if value is None else _decoded(value) for value in values]
-    array = _dates(texts) if len(set(texts)) > _MOST else None
-    if array is not None:
-      return _ranges(array, _date)
     array = np.array(texts)
   unique, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
   if len(unique) > _MOST and array.dtype.kind in "fiu":
-    return _ranges(array.astype(np.float64), "{:.5g}".format)
+    return _ranges(array.astype(np.float64))
   # The most frequent values each select a part, in the order of the values.
   kept = np.sort(np.argsort(-counts, kind="stable")[:_MOST])
   parts = [(_text(unique[place]), inverse == place) for place in kept]
@@ -83,29 +75,13 @@ def _decoded(value):
   return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
-def _dates(texts):
-  """Returns the seconds since 1970 of dates, NaN for a missing one; None if a text is no date."""
-  # Without a hyphen, 20240531 would be a date too.
-  if any(text != "missing" and text[4:5] != "-" for text in texts):
-    return None
-  try:
-    days = [text != "missing" and datetime.datetime.fromisoformat(text) for text in texts]
-  except ValueError:
-    return None
-  return np.array([day.replace(tzinfo=datetime.UTC).timestamp() if day else np.nan for day in days])
-
-
-def _date(seconds):
-  return datetime.datetime.fromtimestamp(seconds, datetime.UTC).date().isoformat()
-
-
-def _ranges(array, text):
+def _ranges(array):
   is_number = ~np.isnan(array)
   edges = np.unique(np.quantile(array[is_number], np.linspace(0, 1, _RANGES + 1)))
   parts = []
   for index, (low, high) in enumerate(itertools.pairwise(edges)):
     above = array >= low if index == 0 else array > low
-    parts.append((f"{text(low)} to {text(high)}", is_number & above & (array <= high)))
+    parts.append((f"{low:.5g} to {high:.5g}", is_number & above & (array <= high)))
   if not is_number.all():
     parts.append(("missing", ~is_number))
   return parts

@@ -1,12 +1,10 @@
 """Draws the content of an evaluation report: confusion matrix, reliability diagram, residuals.
 
-    evaluation_charts.svgs(report)        # for an HTML page
-    evaluation_charts.pictures(report)    # PNG files, for TensorBoard
+    evaluation_charts.svgs(report)
 
 For the report see `trainer.reporting.evaluation_reports`.
 """
 
-import io
 import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,7 +14,6 @@ from trainer.plot import svg
 
 _BLUE, _ORANGE = "#0072b2", "#d55e00"  # Of Okabe and Ito, like the curves.
 _LETTERS = 14  # Of a class's name.
-_DOTS_PER_INCH = 110
 
 
 def svgs(report: Mapping[str, Any]) -> list[str]:
@@ -30,21 +27,6 @@ def svgs(report: Mapping[str, Any]) -> list[str]:
       svg.element(_figure(figure_class, draw, size, report), title)
       for title, (draw, size) in _charts(report).items()
     ]
-
-
-def pictures(report: Mapping[str, Any]) -> dict[str, bytes]:
-  """Returns title → PNG of a report's charts.
-
-  Raises:
-    SettingError: matplotlib is missing.
-  """
-  found = {}
-  with svg.figure_class() as figure_class:
-    for title, (draw, size) in _charts(report).items():
-      written = io.BytesIO()
-      _figure(figure_class, draw, size, report).savefig(written, dpi=_DOTS_PER_INCH)
-      found[title] = written.getvalue()
-  return found
 
 
 def _charts(report: Mapping[str, Any]) -> dict[str, tuple[Callable, float]]:

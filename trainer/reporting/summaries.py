@@ -287,12 +287,6 @@ class Writer:
       for tag, value in values.items():
         tf.summary.histogram(tag, value, step=step)
 
-  def images(self, step: int, values: Mapping[str, bytes]) -> None:
-    """Writes PNG images by tag, at a step."""
-    with self._writing():
-      for tag, value in values.items():
-        tf.summary.image(tag, tf.image.decode_png(value)[tf.newaxis], step=step)
-
   def text(self, step: int, tag: str, text: str) -> None:
     """Writes a text; TensorBoard shows its line breaks and spaces."""
     with self._writing():

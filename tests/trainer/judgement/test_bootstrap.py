@@ -2,22 +2,17 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from trainer.judgement import bootstrap
 
 
-def mean(sums):
-  return {"mean": sums[:, 0] / sums[:, 1]}
-
-
-def rows(values):
-  return sparse.csr_array(np.stack([values, np.ones(len(values))], 1))
+def mean(values):
+  return lambda times: {"mean": (times * values).sum() / times.sum()}
 
 
 def test_the_interval_is_that_of_the_normal_distribution():
   values = np.random.default_rng(1).normal(3, 2, size=400)
-  found = bootstrap.estimates(rows(values), mean, 4000, 0.95, seed=1)["mean"]
+  found = bootstrap.estimates(mean(values), 400, 4000, 0.95, seed=1)["mean"]
   reach = 1.96 * values.std() / 20
   assert found["value"] == pytest.approx(values.mean())
   assert found["low"] == pytest.approx(values.mean() - reach, abs=0.02)
@@ -26,12 +21,12 @@ def test_the_interval_is_that_of_the_normal_distribution():
 
 def test_equal_seeds_draw_equal_examples_also_of_other_figures(monkeypatch):
   values = np.arange(50.0)
-  first = bootstrap.draws(rows(values), mean, 20, seed=1)["mean"]
-  wider = sparse.csr_array(np.stack([values, np.ones(50), values], 1))
-  np.testing.assert_array_equal(bootstrap.draws(wider, mean, 20, seed=1)["mean"], first)
-  assert (bootstrap.draws(rows(values), mean, 20, seed=2)["mean"] != first).any()
+  first = bootstrap.draws(mean(values), 50, 20, seed=1)["mean"]
+  wider = lambda times: {"largest": times.max(), **mean(values)(times)}
+  np.testing.assert_array_equal(bootstrap.draws(wider, 50, 20, seed=1)["mean"], first)
+  assert (bootstrap.draws(mean(values), 50, 20, seed=2)["mean"] != first).any()
   monkeypatch.setattr(bootstrap, "_AT_ONCE", 100)
-  assert bootstrap.draws(rows(values), mean, 7, seed=1)["mean"].shape == (7,)
+  assert bootstrap.draws(mean(values), 50, 7, seed=1)["mean"].shape == (7,)
 
 
 def test_what_no_resample_defines_has_no_interval():
@@ -41,9 +36,9 @@ def test_what_no_resample_defines_has_no_interval():
 
 
 def test_reflected_interval_is_mirrored_and_not_below_0():
-  distance = lambda sums: {"far": np.abs(sums[:, 0] / sums[:, 1])}
   values = np.random.default_rng(1).normal(0, 1, size=100)
-  plain = bootstrap.estimates(rows(values), distance, 500, 0.95, 1)["far"]
-  found = bootstrap.estimates(rows(values), distance, 500, 0.95, 1, reflected=["far"])["far"]
+  distance = lambda times: {"far": np.abs(mean(values)(times)["mean"])}
+  plain = bootstrap.estimates(distance, 100, 500, 0.95, 1)["far"]
+  found = bootstrap.estimates(distance, 100, 500, 0.95, 1, reflected=["far"])["far"]
   assert found["high"] == pytest.approx(2 * plain["value"] - plain["low"])
   assert found["low"] == 0

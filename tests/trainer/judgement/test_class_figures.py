@@ -10,7 +10,7 @@ from trainer.judgement import class_figures
 
 def describe(arrays, names=(), classes=0, resamples=50):
   return class_figures.ClassFigures(
-    arrays, names, classes, bins=15, resamples=resamples, confidence=0.95, seed=1
+    arrays, names, classes, resamples=resamples, confidence=0.95, seed=1
   ).describe()
 
 

@@ -83,7 +83,7 @@ def test_the_last_evaluation_has_a_report_in_all_its_places(trained):
 
   reader = plugin_event_accumulator.EventAccumulator(str(trained / "eval"))
   tags = reader.Reload().Tags()["tensors"]
-  assert {"report/ece", "report/confusion matrix", "report/reliability"} <= set(tags)
+  assert {"report/ece", "report/accuracy"} <= set(tags)
 
   page = run_report.page(str(trained), curves.collect([str(trained)]))
   sentence, matrix = page.index(report["sentence"]), page.index('aria-label="confusion matrix"')

@@ -37,20 +37,6 @@ def test_many_numbers_have_ranges_and_nan_its_own_part():
   ]
 
 
-def test_many_dates_have_ranges():
-  days = [f"2024-{month:02d}-{day:02d}" for month in (1, 2) for day in range(1, 21)]
-  found = describe([*days, "2024-03-01 18:30:00", None])
-  assert [(part["value"], part["examples"]) for part in found] == [
-    ("2024-01-01 to 2024-01-11", 11),
-    ("2024-01-11 to 2024-02-01", 10),
-    ("2024-02-01 to 2024-02-11", 10),
-    ("2024-02-11 to 2024-03-01", 10),
-    ("missing", 1),
-  ]
-  assert len(describe([f"202401{day:02d}" for day in range(1, 31)])) == 21  # codes, not dates
-  assert len(describe([*days, "2024-02-31"])) == 21
-
-
 def test_a_regression_has_the_mean_absolute_error():
   observed = {"label": np.array([1.0, 2.0, 3.0]), "predicted": np.array([2.0, np.nan, 3.5])}
   [found] = slices.describe(NUMBERS, observed, {"x": ["a"] * 3}, 10, 0.9, 1)["x"]
