@@ -4,12 +4,9 @@ No request may fail.
 
     python -m tests.slow.serve_under_load
     python -m tests.slow.serve_under_load --export_base=out/cifar10/export --seconds=60
-    python -m tests.slow.serve_under_load --protocol=infer --seconds=600
 
 Needs wrk (`apt-get install wrk`) and the extra [serve]. Without --export_base the command trains
-the digits, which takes seconds. The requests follow TensorFlow Serving's protocol, or with
---protocol=infer the Open Inference Protocol with binary tensors. They are PNGs for a model of
-images, else zeros. Meanwhile
+the digits, which takes seconds. The requests are PNGs for a model of images, else zeros. Meanwhile
 
 - a newer export appears and must replace the older one,
 - and the command sends unusable requests: malformed JSON, a wrong shape, a body of 50 MB, a
@@ -107,20 +104,21 @@ def post(address, body):
   return answer.status, answer.read().decode()
 
 
-def good_request(address, protocol="predict"):
+def good_request(address):
   """Returns (path, headers, body) of a valid request: an image, or zeros."""
   import tensorflow as tf
 
   about = get(address, f"/v1/models/{_NAME}/about")
-  metadata = get(address, f"/v2/models/{_NAME}")
-  shapes = {tensor["name"]: tensor["shape"][1:] for tensor in metadata["inputs"]}
+  metadata = get(address, f"/v1/models/{_NAME}/metadata")["metadata"]
+  inputs = metadata["signature_def"]["signature_def"]["serving_default"]["inputs"]
+  shapes = {
+    name: [int(dim["size"]) for dim in tensor["tensor_shape"]["dim"][1:]]
+    for name, tensor in inputs.items()
+  }
   png = None
   if about["image"]:
     pixels = np.random.default_rng(1).integers(0, 256, shapes[about["image"]], dtype=np.uint8)
     png = tf.io.encode_png(pixels).numpy()
-  if protocol == "infer":
-    headers, body = binary_request(about["image"], png, metadata)
-    return f"/v2/models/{_NAME}/infer", headers, body
   if png:
     encoded = base64.b64encode(png).decode()
     body = {"signature_name": "from_bytes", "instances": [{about["image"]: {"b64": encoded}}]}
@@ -128,25 +126,6 @@ def good_request(address, protocol="predict"):
     body = {"inputs": {name: np.zeros([1, *shape]).tolist() for name, shape in shapes.items()}}
   headers = {"Content-Type": "application/json"}
   return f"/v1/models/{_NAME}:predict", headers, json.dumps(body).encode()
-
-
-def binary_request(image, png, described):
-  """Returns (headers, body) of the Open Inference Protocol."""
-  contents, tensors = [], []
-  for tensor in described["inputs"] if png is None else [{"name": image}]:
-    if png is None:
-      shape, datatype = [1, *tensor["shape"][1:]], tensor["datatype"]
-      content = bytes(math.prod(shape) * int(re.sub(r"\D", "", datatype)) // 8)
-    else:
-      shape, datatype, content = [1], "BYTES", len(png).to_bytes(4, "little") + png
-    given = {"name": tensor["name"], "shape": shape, "datatype": datatype}
-    tensors.append({**given, "parameters": {"binary_data_size": len(content)}})
-    contents.append(content)
-  message = {"inputs": tensors, "parameters": {"binary_data_output": True}}
-  if png is not None:
-    message["parameters"]["signature_name"] = "from_bytes"
-  head = json.dumps(message).encode()
-  return {"Inference-Header-Content-Length": str(len(head))}, b"".join([head, *contents])
 
 
 def write_script(folder, headers, body):
@@ -212,9 +191,9 @@ def memory(address):
   return float(found[1]) / 2**20
 
 
-def load(address, export_base, protocol, seconds, folder):
+def load(address, export_base, seconds, folder):
   """Runs wrk, and meanwhile publishes a newer export and sends unusable requests."""
-  path, headers, body = good_request(address, protocol)
+  path, headers, body = good_request(address)
   script = write_script(folder, headers, body)
   command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout=30s", f"-s{script}"]
   with subprocess.Popen([*command, address + path], stdout=subprocess.PIPE, text=True) as wrk:
@@ -238,7 +217,6 @@ def main():
   )
   parser.add_argument("--export_base", help="a folder of exports; it is copied")
   parser.add_argument("--engine", default="auto")
-  parser.add_argument("--protocol", choices=["predict", "infer"], default="predict")
   parser.add_argument("--seconds", type=int, default=60)
   arguments = parser.parse_args()
   if not shutil.which("wrk"):
@@ -249,7 +227,7 @@ def main():
     shutil.copytree(export_base, copied)
     with server(copied, arguments.engine) as (address, log, _):
       print("\n".join(line for line in log().splitlines() if "Engine for" in line))
-      found = load(address, copied, arguments.protocol, arguments.seconds, folder)
+      found = load(address, copied, arguments.seconds, folder)
       metrics = get(address, "/metrics")
       if get(address, "/healthz") != {"status": "ok"}:
         sys.exit("The server is not well.")

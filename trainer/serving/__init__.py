@@ -3,11 +3,11 @@
 `predictor` runs an export; `loading` makes its `loaded_model`; that checks features by `arrays`.
 For files, `examples`, `features` and `raw_values` read them, and `results` writes the predictions.
 
-For clients, a protocol (`tf_serving`, or `open_inference` with `open_inference_tensors`) turns the
-body of a request into a call of the model (`calls`); its `_routes` have the paths. `posts` answers
-with a `service`; that runs calls in batches (`batching`). `catalogue` has the models of a server;
-`served_names` reads their names from flags. `server` joins all paths, over `access`, `bodies`,
-`connections`, `refusals`, `request_ids`, `measurements` and `page`.
+For clients, `tf_serving` turns the body of a request into a call of the model (`calls`);
+`tf_serving_routes` has the paths, and answers with a `service`; that runs calls in batches
+(`batching`). `catalogue` has the models of a server; `served_names` reads their names from flags.
+`server` joins all paths, over `access`, `bodies`, `connections`, `refusals`, `request_ids`,
+`measurements` and `page`.
 """
 
 __all__ = [

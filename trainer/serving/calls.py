@@ -1,12 +1,11 @@
-"""Calls of the model: a request in each protocol's form, with the function that answers it.
+"""Calls of the model: a request, with the function that answers it.
 
 call = tf_serving.read_predict(body, loaded)
 outputs = loaded.engines[call.signature].predict_batch(call.features)
-call.write(outputs).content                        # the body of the answer
+call.write(outputs)                        # the body of the answer
 """
 
 import dataclasses
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,27 +19,18 @@ from trainer.serving.loaded_model import LoadedModel
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
-  """The body of an answer."""
-
-  content: bytes
-  media_type: str = "application/json"
-  headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
 class Call:
   """A call of the model.
 
   Attributes:
     signature: a key of `LoadedModel.engines`.
     features: name → array, as the signature takes them.
-    write: function of the outputs that returns the answer.
+    write: function of the outputs that returns the body of the answer.
   """
 
   signature: str
   features: Mapping[str, np.ndarray]
-  write: Callable[[Mapping[str, np.ndarray]], Answer]
+  write: Callable[[Mapping[str, np.ndarray]], bytes]
 
 
 # Reads the body of a request; InputError if the model cannot use it.
@@ -66,7 +56,7 @@ def prepare(
   signature: str,
   columns: Mapping[str, Any],
   loaded: LoadedModel,
-  write: Callable[[Mapping[str, np.ndarray]], Answer],
+  write: Callable[[Mapping[str, np.ndarray]], bytes],
 ) -> Call:
   """Checks the columns of a request, and prepares the call.
 
@@ -84,8 +74,7 @@ def prepare(
   for name in loaded.decoders if signature == FROM_BYTES else ():
     if not _are_bytes(columns.get(name, [])):
       raise errors.InputError(
-        f"{name!r} must be the bytes of files. "
-        'JSON has them as {"b64": "..."}, the Open Inference Protocol as binary data.'
+        f'{name!r} must be the bytes of files. JSON has them as {{"b64": "..."}}.'
       )
   checked = loaded.check(columns, signature)
   optional = {each["input"] for each in loaded.raw.values() if each["optional"]}
@@ -94,11 +83,6 @@ def prepare(
     may_be_nan = signature == FROM_RAW and name in optional and array.dtype != object
     _require_finite(name, array[~np.isnan(array)] if may_be_nan else array)
   return Call(signature, checked, write)
-
-
-def encode(value: Any) -> bytes:
-  """Returns a value as compact JSON."""
-  return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _are_bytes(values):
@@ -123,7 +107,7 @@ def _of_examples(serialised, loaded):
   if not _are_bytes(serialised) or not serialised:
     raise errors.InputError(
       f'{signatures.EXAMPLES!r} must be serialised tf.train.Examples. JSON has them as {{"b64": '
-      '"..."}, the Open Inference Protocol as binary data.'
+      '"..."}.'
     )
   rows = [features.parse_example(item, loaded) for item in serialised]
   if any(row.keys() != rows[0].keys() for row in rows):

@@ -19,7 +19,6 @@ def serve(
   name: str = "model",
   *,
   models: Sequence[str] = (),
-  version_labels: Sequence[str] = (),
   host: str = "127.0.0.1",
   port: int = 8501,
   engine: str = "auto",
@@ -37,7 +36,6 @@ def serve(
     export_base: see `predictor.newest_export`; None with models.
     name: the model's, in the paths.
     models: "NAME=DIR" each, instead of export_base and name.
-    version_labels: "NAME/LABEL=VERSION" each: versions to serve beside the newest ones.
     host: address to listen at.
     port: 0 for any free port; the log names it.
     engine: see `outputs.engines`.
@@ -55,7 +53,6 @@ def serve(
     InputError: there is no export.
   """
   folders = _folders(export_base, name, models)
-  labels = served_names.parse_labels(version_labels, folders)
   _require_server()
   with contextlib.closing(_bind(host, port)) as listening:
     import uvicorn
@@ -66,7 +63,6 @@ def serve(
     _collect_garbage_seldom()
     served = catalogue.load(
       folders,
-      labels,
       dict(
         engine=engine,
         precision=precision,

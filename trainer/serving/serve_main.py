@@ -1,11 +1,11 @@
-"""Serves the newest export of a folder: two REST protocols, and a page to try the model.
+"""Serves the newest export of a folder: a REST API, and a page to try the model.
 
   python -m trainer.serve --export_base=out/cifar10/export --name=cifar10
   python -m trainer.serve --model=cats=out/cats/export --model=dogs=out/dogs/export
   curl http://127.0.0.1:8501/v1/models/cifar10/metadata
 
-The protocols are TensorFlow Serving's (/v1) and the Open Inference Protocol (/v2). When a newer
-export appears, the server loads it and switches without losing a request. Ctrl-C ends the server.
+The paths are those of TensorFlow Serving. When a newer export appears, the server loads it and
+switches without losing a request. Ctrl-C ends the server.
 """
 
 from absl import flags
@@ -20,12 +20,6 @@ _MODELS = flags.DEFINE_multi_string(
   "model",
   [],
   "NAME=DIR, instead of --name and --export_base. Repeat the flag to serve several models.",
-)
-_VERSION_LABELS = flags.DEFINE_multi_string(
-  "version_label",
-  [],
-  "NAME/LABEL=VERSION serves this version beside the newest one, under "
-  "/v1/models/NAME/labels/LABEL. Repeat the flag for several.",
 )
 _HOST = flags.DEFINE_string(
   "host", "127.0.0.1", "The address to listen at; 0.0.0.0 for all networks of this machine."
@@ -71,7 +65,6 @@ def main(argv: list[str]) -> None:
     _EXPORT_BASE.value,
     _NAME.value,
     models=_MODELS.value,
-    version_labels=_VERSION_LABELS.value,
     host=_HOST.value,
     port=_PORT.value,
     engine=engine_flags.ENGINE.value,

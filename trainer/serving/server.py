@@ -1,9 +1,8 @@
-"""A web server for models, with the paths of TensorFlow Serving and the Open Inference Protocol.
+"""A web server for models, with the paths of TensorFlow Serving.
 
     app = make_app(catalogue)           # an ASGI application
 
     /v1/...                                             see `tf_serving_routes`
-    /v2/...                                             see `open_inference_routes`
     GET  /                                              a page on which people try the model
     GET  /healthz, /readyz                              whether it lives, and whether it can predict
     GET  /metrics, /monitoring/prometheus/metrics       for Prometheus
@@ -19,7 +18,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from trainer.serving import access, bodies, open_inference_routes, page, refusals, tf_serving_routes
+from trainer.serving import access, bodies, page, refusals, tf_serving_routes
 from trainer.serving.catalogue import Catalogue
 
 _DEFAULT_LIMITS = bodies.Limits()
@@ -50,7 +49,6 @@ def make_app(
   for kind in (refusals.RefusedError, exceptions.HTTPException):
     app.add_exception_handler(kind, _refuse)
   tf_serving_routes.add(app, catalogue, limits)
-  open_inference_routes.add(app, catalogue, limits)
   _add_own(app, catalogue)
   return app
 
@@ -65,7 +63,7 @@ def _add_own(app, catalogue):
     return responses.HTMLResponse(page.html(name))
 
   def show_first():
-    names = list(catalogue.newest)
+    names = list(catalogue.models)
     return show(names[0]) if len(names) == 1 else responses.HTMLResponse(page.index(names))
 
   def metrics(request: fastapi.Request):

@@ -75,8 +75,8 @@ class Service:
         self.measurements.add_reload_failure(self.name)
         logging.error("The server cannot use a newer export and keeps the former one. %s", error)
 
-  async def run(self, read: calls.Read, body: bytes, loaded: LoadedModel) -> calls.Answer:
-    """Answers a request.
+  async def run(self, read: calls.Read, body: bytes, loaded: LoadedModel) -> bytes:
+    """Returns the body of the answer to a request.
 
     Args:
       read: reads the body.

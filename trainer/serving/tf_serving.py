@@ -14,7 +14,7 @@ from_bytes, from_raw or from_examples. In from_raw, null is a missing value.
 import base64
 import binascii
 import functools
-from collections.abc import Sequence
+import json
 
 from trainer import errors
 from trainer.io import json_form
@@ -54,17 +54,14 @@ def read_classify(body: bytes, loaded: LoadedModel) -> calls.Call:
   return calls.prepare(signature, columns, loaded, write)
 
 
-def status(versions: Sequence[LoadedModel]) -> dict:
-  """Returns the states of the loaded versions of a model."""
-  states = [
-    {
-      "version": loaded.version,
-      "state": "AVAILABLE",
-      "status": {"error_code": "OK", "error_message": ""},
-    }
-    for loaded in versions
-  ]
-  return {"model_version_status": states}
+def status(loaded: LoadedModel) -> dict:
+  """Returns the state of the loaded version of a model."""
+  state = {
+    "version": loaded.version,
+    "state": "AVAILABLE",
+    "status": {"error_code": "OK", "error_message": ""},
+  }
+  return {"model_version_status": [state]}
 
 
 def metadata(name: str, loaded: LoadedModel) -> dict:
@@ -117,7 +114,7 @@ def _write_classify(class_names, outputs):
 
 
 def _answer(value):
-  return calls.Answer(calls.encode(value))
+  return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _columns_of_rows(rows, inputs, key="instances"):

@@ -4,7 +4,7 @@ import asyncio
 import json
 import types
 
-from trainer.serving import bodies, calls, catalogue, measurements, server
+from trainer.serving import bodies, catalogue, measurements, server
 
 PREDICT = "/v1/models/pets:predict"
 
@@ -26,13 +26,13 @@ class Service:
     del read, loaded
     if self._error:
       raise self._error
-    return calls.Answer(self._answer or body)
+    return self._answer or body
 
 
-def app(*services, labelled=None, max_bytes=1 << 20, read_secs=30.0, **options):
-  """Returns the app of services, {(name, label): service}, or of a Service alone."""
-  newest = {service.name: service for service in services or [Service()]}
-  models = catalogue.Catalogue(newest, measurements.Measurements(newest), labelled or {})
+def app(*services, max_bytes=1 << 20, read_secs=30.0, **options):
+  """Returns the app of services, or of a Service alone."""
+  named = {service.name: service for service in services or [Service()]}
+  models = catalogue.Catalogue(named, measurements.Measurements(named))
   return server.make_app(models, bodies.Limits(max_bytes, read_secs), **options)
 
 

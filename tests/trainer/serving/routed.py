@@ -2,7 +2,7 @@
 
 import types
 
-from trainer.serving import bodies, calls, refusals
+from trainer.serving import bodies, refusals
 
 
 class Routes:
@@ -10,9 +10,10 @@ class Routes:
 
   Attributes:
     app: of FastAPI.
-    asked: (name, version, label) of each question for a model.
+    asked: (name, version) of each question for a model.
     counted: (name, verb, status) of each measured request.
     readers: the readers of the requests' bodies.
+    error: what the model raises, or None.
   """
 
   def __init__(self, module):
@@ -20,6 +21,7 @@ class Routes:
     from starlette import exceptions
 
     self.asked, self.counted, self.readers = [], [], []
+    self.error = None
     self.measurements = types.SimpleNamespace(
       add_request=lambda *request: self.counted.append(request[:3])
     )
@@ -35,25 +37,14 @@ class Routes:
     if name != "pets":
       raise refusals.NotFoundError(f"There is no model {name!r} here.")
 
-  def find(self, name, version=None, label=None):
+  def find(self, name, version=None):
     self.require(name)
-    self.asked.append((name, version, label))
-    return Found(self, "loaded")
-
-  def versions(self, name):
-    self.require(name)
-    return ["17", "18"]
+    self.asked.append((name, version))
+    return self, "loaded"
 
   async def run(self, read, body, loaded):
     self.readers.append(read)
     name = getattr(read, "func", read).__name__
-    return calls.Answer(f'{{"read": "{name}", "body": "{body.decode()}"}}'.encode())
-
-
-class Found(tuple):
-  """(service, loaded), which have names too."""
-
-  def __new__(cls, service, loaded):
-    found = super().__new__(cls, (service, loaded))
-    found.service, found.loaded = service, loaded
-    return found
+    if self.error:
+      raise self.error
+    return f'{{"read": "{name}", "body": "{body.decode()}"}}'.encode()

@@ -54,7 +54,3 @@ def test_infinite_numbers_and_nan_are_refused_with_their_place(value, shown, loa
   message = rf"The feature 'x' is {shown} at \[1\]: expected finite numbers"
   with pytest.raises(errors.InputError, match=message):
     calls.prepare(loaded_model.DEFAULT, {"x": [1.0, value]}, loaded, write=None)
-
-
-def test_json_is_compact_and_keeps_letters():
-  assert calls.encode({"a": ["ü", 1]}) == '{"a":["ü",1]}'.encode()

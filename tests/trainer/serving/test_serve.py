@@ -35,12 +35,6 @@ def frozen(monkeypatch):
     ({"export_base": None, "models": ["cats"]}, "--model=cats: expected NAME=DIR"),
     ({"export_base": None, "models": ["a/b=c"]}, "--model=a/b=c: expected letters"),
     ({"export_base": None, "models": ["a=b", "a=c"]}, "--model=a=c: a is b already"),
-    ({"export_base": "x", "version_labels": ["v1=3"]}, "--version_label=v1=3: expected NAME/LABEL"),
-    ({"export_base": "x", "version_labels": ["a/b=3"]}, "there is no model a; there is model"),
-    (
-      {"export_base": "x", "version_labels": ["model/b=3", "model/b=4"]},
-      "--version_label=model/b=4: b is version 3 already",
-    ),
     ({"export_base": "x", "host": "no.such.host.invalid"}, "cannot listen there"),
     ({"export_base": "nowhere", "port": 0}, "There is no export in nowhere"),
   ],

@@ -31,10 +31,9 @@ def test_units_of_flags_become_those_of_the_server(served):
 
 
 def test_repeated_flags_keep_their_order(served):
-  (base, _), settings = served("--model=b=x", "--model=a=y,z", "--version_label=a/old=3")
+  (base, _), settings = served("--model=b=x", "--model=a=y,z")
   assert base is None
   assert settings["models"] == ["b=x", "a=y,z"]
-  assert settings["version_labels"] == ["a/old=3"]
 
 
 def test_a_server_is_for_this_machine_alone_by_default(served):

@@ -260,35 +260,3 @@ def test_a_newer_export_and_one_that_cannot_be_used(saved_model, tmp_path, caplo
     assert (
       'octet_reload_failures_total{model="pets"} 1.0' in client.get("/metrics").text
     )  # told once
-
-
-def test_the_open_inference_protocol(served, wanted):
-  array = images()
-  tensor = {"name": "image", "shape": list(array.shape), "datatype": "FP32"}
-  as_json = served.post(
-    "/v2/models/pets/infer", json={"inputs": [{**tensor, "data": array.ravel().tolist()}]}
-  )
-  outputs = {each["name"]: each for each in as_json.json()["outputs"]}
-  np.testing.assert_allclose(
-    outputs["probabilities"]["data"], wanted["probabilities"].ravel(), atol=1e-6
-  )
-  binary = {**tensor, "parameters": {"binary_data_size": array.nbytes}}
-  output = {"name": "class", "parameters": {"binary_data": True}}
-  head = json.dumps({"inputs": [binary], "outputs": [output]}).encode()
-  answer = served.post(
-    "/v2/models/pets/infer",
-    content=head + array.tobytes(),
-    headers={"Inference-Header-Content-Length": str(len(head))},
-  )
-  size = int(answer.headers["Inference-Header-Content-Length"])
-  found = np.frombuffer(answer.content[size:], np.int32)
-  assert found.tolist() == wanted["class"].tolist()
-  wrong = served.post(
-    "/v2/models/pets/infer",
-    json={"inputs": [{**tensor, "shape": [2, 90], "data": array.ravel().tolist()}]},
-  )
-  assert wrong.status_code == 400
-  assert "its shape is [2, 90]" in wrong.json()["error"]
-  assert served.get("/v2/models/pets").json()["inputs"][0]["shape"] == [-1, 6, 5, 3]
-  for path in ("/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/pets/ready"):
-    assert served.get(path).status_code == 200

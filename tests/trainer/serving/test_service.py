@@ -64,14 +64,14 @@ def test_large_bodies_are_read_in_another_thread(make, size, is_aside):
 
     def write(outputs):
       threads.append(threading.current_thread())
-      return calls.Answer(bytes(outputs["y"].tolist()))
+      return bytes(outputs["y"].tolist())
 
     return calls.Call("serving_default", {"x": np.array([1, 2])}, write)
 
   loaded = types.SimpleNamespace(engines={"serving_default": Doubling()})
   served = make()
   answer = asyncio.run(served.run(read, bytes(size), loaded))
-  assert answer.content == bytes([2, 4])
+  assert answer == bytes([2, 4])
   assert served.measurements.batches == [("cats", 2)]
   assert [each is not threading.main_thread() for each in threads] == [is_aside] * 2
 

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from tests.trainer.serving import asgi, routed
+from trainer import errors
+from trainer.serving import batching, refusals
 
 pytest.importorskip("fastapi", reason="needs the extra [serve]")
 
@@ -19,16 +21,15 @@ def routes():
 @pytest.mark.parametrize(
   ("path", "asked"),
   [
-    ("/v1/models/pets:predict", ("pets", None, None, "predict")),
-    ("/v1/models/pets:classify", ("pets", None, None, "classify")),
-    ("/v1/models/pets/versions/17:predict", ("pets", "17", None, "predict")),
-    ("/v1/models/pets/labels/old:classify", ("pets", None, "old", "classify")),
+    ("/v1/models/pets:predict", ("pets", None, "predict")),
+    ("/v1/models/pets:classify", ("pets", None, "classify")),
+    ("/v1/models/pets/versions/17:predict", ("pets", "17", "predict")),
   ],
 )
 def test_a_request_asks_for_its_model_and_reader(routes, path, asked):
   status, _, body = asgi.ask(routes.app, b"body", path=path)
   assert (status, json.loads(body)) == (200, {"read": f"read_{asked[-1]}", "body": "body"})
-  assert routes.asked.pop() == asked[:3]
+  assert routes.asked.pop() == asked[:2]
   assert routes.counted.pop() == ("pets", asked[-1], 200)
 
 
@@ -51,18 +52,16 @@ def test_a_request_that_fits_no_path_is_told_why(routes, method, path, status, m
 @pytest.mark.parametrize(
   ("path", "asked"),
   [
-    ("/v1/models/pets/versions/17", ("pets", "17", None)),
-    ("/v1/models/pets/labels/old", ("pets", None, "old")),
-    ("/v1/models/pets/labels/old/metadata", ("pets", None, "old")),
-    ("/v1/models/pets/metadata", ("pets", None, None)),
-    ("/v1/models/pets/versions/17/about", ("pets", "17", None)),
+    ("/v1/models/pets/versions/17", ("pets", "17")),
+    ("/v1/models/pets/metadata", ("pets", None)),
+    ("/v1/models/pets/versions/17/about", ("pets", "17")),
   ],
 )
 def test_questions_about_a_version_find_it(routes, monkeypatch, path, asked):
   from trainer.serving import page, tf_serving
 
   monkeypatch.setattr(page, "about", lambda loaded: {"about": loaded})
-  monkeypatch.setattr(tf_serving, "status", lambda versions: {"status": versions})
+  monkeypatch.setattr(tf_serving, "status", lambda loaded: {"status": loaded})
   monkeypatch.setattr(tf_serving, "metadata", lambda name, loaded: {"metadata": [name, loaded]})
   status, _, body = asgi.ask(routes.app, b"", method="GET", path=path)
   assert routes.asked.pop() == asked
@@ -70,9 +69,33 @@ def test_questions_about_a_version_find_it(routes, monkeypatch, path, asked):
   assert (status, list(json.loads(body))) == (200, [what])
 
 
-def test_the_status_of_a_model_has_all_versions(routes, monkeypatch):
-  from trainer.serving import tf_serving
+@pytest.mark.parametrize(
+  ("error", "status", "text"),
+  [
+    (errors.InputError("the feature is missing"), 400, b"the feature is missing"),
+    (batching.BusyError("too many wait"), 503, b"too many wait"),
+    (refusals.TooLargeError("too large"), 413, b"too large"),
+    (ZeroDivisionError("secret"), 500, b"The model failed"),
+  ],
+)
+def test_each_error_is_an_answer_and_counts(routes, monkeypatch, error, status, text):
+  monkeypatch.setattr(routes, "error", error)
+  found, _, body = asgi.ask(routes.app, b"body", path="/v1/models/pets:predict")
+  assert (found, text in body, b"secret" in body) == (status, True, False)
+  assert routes.counted.pop() == ("pets", "predict", status)
 
-  monkeypatch.setattr(tf_serving, "status", lambda versions: {"status": versions})
-  _, _, body = asgi.ask(routes.app, b"", method="GET", path="/v1/models/pets")
-  assert json.loads(body) == {"status": ["17", "18"]}
+
+def test_a_wrong_version_is_refused_before_the_body_arrives(routes, monkeypatch):
+  def find(name, version):
+    raise refusals.NotFoundError("There is no such version.")
+
+  monkeypatch.setattr(routes, "find", find)
+  found, _, _ = asgi.ask(routes.app, "sends no more", path="/v1/models/pets/versions/2:predict")
+  assert found == 404
+  assert routes.counted.pop() == ("pets", "predict", 404)
+
+
+def test_an_unknown_model_counts_nowhere(routes):
+  routes.counted.clear()
+  assert asgi.ask(routes.app, b"", path="/v1/models/dogs:predict")[0] == 404
+  assert not routes.counted
