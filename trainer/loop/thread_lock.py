@@ -15,8 +15,6 @@ import os
 import threading
 from collections.abc import Iterator
 
-from absl import logging
-
 from trainer import errors
 
 
@@ -26,11 +24,9 @@ class ThreadLock:
 
   Attributes:
     whose: the object of the lock, for messages.
-    patience: seconds that a thread waits before it logs the cause.
   """
 
   whose: str
-  patience: float = 30
 
   def __post_init__(self) -> None:
     self._process = os.getpid()
@@ -77,14 +73,10 @@ class ThreadLock:
       )
 
   def _wait(self, method):
-    patience: float | None = self.patience
     while self._thread not in (None, threading.get_ident()):
       if "train" in self._methods:
         raise errors.SettingError(
           f"{method}: another thread trains with {self.whose}, and the variables are that "
           "training's until it ends. Give each thread an Estimator of its own."
         )
-      if not self._changed.wait(patience):
-        doing = self._methods[0]
-        logging.info("%s waits: in another thread, %s is at %s.", method, self.whose, doing)
-        patience = None
+      self._changed.wait()

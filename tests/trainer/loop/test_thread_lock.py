@@ -5,7 +5,6 @@ import threading
 from concurrent import futures
 
 import pytest
-from absl import logging
 
 from trainer import errors
 from trainer.loop import thread_lock
@@ -55,26 +54,6 @@ def test_a_training_is_not_waited_for():
       with pytest.raises(errors.SettingError, match=said):
         pool.submit(evaluate).result(60)
     pool.submit(evaluate).result(60)
-
-
-def test_a_long_wait_is_logged_once(monkeypatch):
-  estimator, lines, logged = (
-    thread_lock.ThreadLock("the Estimator", patience=0),
-    [],
-    threading.Event(),
-  )
-
-  def info(line, *arguments):
-    lines.append(line % arguments)
-    logged.set()
-
-  monkeypatch.setattr(logging, "info", info)
-  with futures.ThreadPoolExecutor(1) as pool:
-    with estimator.hold("evaluate"):
-      waiting = pool.submit(lambda: estimator.hold("predict").__enter__())
-      assert logged.wait(60)
-    waiting.result(60)
-  assert lines == ["predict waits: in another thread, the Estimator is at evaluate."]
 
 
 def test_a_fork_hears_that_it_is_one(monkeypatch):
