@@ -38,7 +38,7 @@ import tensorflow as tf
 from tensorboard.backend.event_processing import plugin_event_accumulator
 
 import trainer
-from trainer.checkpoints import commit, directory, file_names, reader, removal, retention, saver
+from trainer.checkpoints import commit, directory, file_names, reader, retention, saver
 from trainer.evaluation import pending
 from trainer.hooks import early_stopping
 from trainer.loop import watchdog
@@ -149,7 +149,7 @@ _POINTS = {
   "around a checkpoint": [
     (pending.PendingEvaluations, "add"),
     (commit, "commit"),
-    (removal.Removal, "write_state"),
+    (directory.CheckpointDirectory, "_write_state"),
   ],
   "in an evaluation": [(watchdog.Watchdog, "beat")],
   "between its files": [
@@ -169,7 +169,7 @@ _POINTS = {
   ],
   "in an export": [(tf.saved_model, "save"), (saved_model, "write")],
   "in retention": [
-    (removal.Removal, "remove_unneeded"),
+    (directory.CheckpointDirectory, "_remove_unneeded"),
     (commit, "remove"),
     (numbered_exports, "remove_old"),
   ],

@@ -8,7 +8,7 @@ run on a disk to the bit, every evaluation appears once with its values, TensorB
 points, the newest checkpoints stay, and no incomplete file is left. If the storage fails for long,
 the run ends with a StorageError that asks for a restart, and the restart completes the work.
 
-A restart happens in this process after it forgets its changes, like a new process.
+A restart happens in this process with new objects, like a new process.
 """
 
 import argparse
@@ -99,12 +99,6 @@ def choose(kind, faults, randomness):
     )
 
 
-def forget():
-  """Resets this process's storage state to a new process's."""
-  storage._changed.clear()
-  storage._failing_since.clear()
-
-
 def case(number, root, expected):
   """Runs a case; returns (its kind, operations, failures, whether a StorageError ended it)."""
   randomness, kind = random.Random(number), KINDS[number % len(KINDS)]
@@ -117,7 +111,6 @@ def case(number, root, expected):
     gave_up: errors.StorageError | None = None
     if kind == "old listings":
       programs.train_and_evaluate(folder, randomness.choice([10, 20]), exports)
-      forget()
     try:
       weights = programs.train_and_evaluate(folder, STEPS, exports)
     except errors.StorageError as error:
@@ -130,13 +123,11 @@ def case(number, root, expected):
       assert "\n" not in str(gave_up), gave_up
     if kind == "for long":
       faults.begin(local)
-      forget()
       weights = programs.train_and_evaluate(folder, STEPS, exports)
     assert weights == expected["weights"], "other weights"
     assert evaluations(folder) == expected["evaluations"], evaluations(folder)
     shown = summaries(f"{local}/run")
     assert shown >= expected["summaries"], expected["summaries"] - shown
-    forget()
     assert directory.CheckpointDirectory(folder).steps()[-2:] == [20, 30]
     names = [name for _, folders, files in os.walk(f"{local}/run") for name in folders + files]
     left = [name for name in names if ".owed-" in name or name.endswith(".lock")]

@@ -44,7 +44,6 @@ def inject(monkeypatch, clock, fault, error=tf.errors.UnavailableError):
     error: an exception class of tf.errors.
   """
   monkeypatch.setattr(storage, "RETRIES", storage.Retries(sleep=clock.sleep, clock=clock))
-  monkeypatch.setattr(storage, "_failing_since", {})
 
   def failing(name, function):
     def call(*positional, **named):

@@ -20,10 +20,10 @@ position in the training data, see `trainer.checkpoints.data_position`.
 
 import contextlib
 import os
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import tensorflow as tf
+from absl import logging
 
 from trainer import errors
 from trainer.checkpoints import (
@@ -33,11 +33,16 @@ from trainer.checkpoints import (
   going_back,
   inspector,
   leases,
-  listing,
-  removal,
   retention,
+  state_file,
 )
-from trainer.io import storage
+from trainer.io import files, storage
+
+# A save checks whether so many of the newest checkpoints have changed since this process wrote or
+# read them: a training resumes from these. The time does not grow with the number of others.
+_LOOKED_AT = 10
+
+_logged: set[str] = set()  # What this process has logged about edits of the file `checkpoint`.
 
 
 class CheckpointDirectory:
@@ -48,7 +53,6 @@ class CheckpointDirectory:
     keep: the rules for the checkpoints to keep; default: the five newest.
     on_failure: what to do if a checkpoint's write fails: "raise" an OutputError, or "warn" and
       train on until the next save. The last save of a training raises in any case, see `wait`.
-    clock: returns the time in seconds, as time.monotonic does.
     movers: they move the records of later steps when a training goes back, see `going_back`.
     read_scores: function of the names of the folder's files that returns step → value of the metric
       of Retention.best; without it no checkpoint counts as one of the best.
@@ -59,18 +63,16 @@ class CheckpointDirectory:
     directory: str,
     keep: retention.Retention | None = None,
     on_failure: str = "raise",
-    clock: Callable[[], float] = time.monotonic,
     movers: Sequence[going_back.Mover] = (),
     read_scores: Callable[[Collection[str]], Mapping[int, float]] = lambda names: {},
   ) -> None:
     self.directory = directory
+    self._keep = keep or retention.Retention()
     self._movers = movers
+    self._read_scores = read_scores
     self._ignores_edits = False  # See `ignore_edits`.
     self._is_recovered = False
     self._inspector = inspector.Inspector()
-    self._removal = removal.Removal(
-      directory, keep or retention.Retention(), self._inspector, clock, read_scores
-    )
     self._background = background_save.BackgroundSave(
       f"{directory} (--model_dir)", on_failure, self._what_is_saved
     )
@@ -83,32 +85,39 @@ class CheckpointDirectory:
     Raises:
       CheckpointNotFoundError: the named checkpoint does not exist.
     """
-    steps, passed_over = self._steps()
-    return [step for step in steps if step not in passed_over]
+    return self._steps()[0]
 
   def passed_over(self) -> list[int]:
     """Lists the steps of the checkpoints that `steps` leaves out."""
     return self._steps()[1]
 
   def _steps(self):
-    """Returns the steps of all checkpoints, and of the ones that do not count."""
+    """Returns the steps of the checkpoints that count, and of the others."""
     # Read the file before the listing: if another training goes back in between, the listing then
     # has only checkpoints that the file knew.
-    state = listing.read_state(self.directory)
+    state = self._read_state()
     try:
-      names = storage.listdir(self.directory)
+      steps = file_names.steps(storage.listdir(self.directory))
     except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
       return [], []
-    steps = listing.steps(self.directory, names, state)
-    if self._ignores_edits:
+    asked = None
+    if not self._ignores_edits:
+      asked = going_back.asked_step(self.directory, state, steps)
+    if asked is None:
       return steps, []
-    asked = going_back.asked_step(self.directory, state, steps)
-    going_back.log_edit(self.directory, state, steps, asked)
-    return steps, [] if asked is None else [step for step in steps if step > asked]
+    later = [step for step in steps if step > asked]
+    message = (
+      f"A change of {self._state_path} makes {state.newest} (step {asked}) the newest checkpoint: "
+      f"Octet ignores the later ones (step{'s' * (len(later) > 1)} {', '.join(map(str, later))})."
+    )
+    if message not in _logged:
+      _logged.add(message)
+      logging.warning("%s", message)
+    return [step for step in steps if step <= asked], later
 
   def path(self, step: int) -> str:
     """Returns the path of a step's checkpoint, for arguments named checkpoint_path."""
-    return listing.path(self.directory, step)
+    return os.path.join(self.directory, f"{file_names.PREFIX}-{step}")
 
   def latest_valid(self) -> str | None:
     """Finds the newest readable checkpoint; logs a warning for each damaged one.
@@ -127,7 +136,7 @@ class CheckpointDirectory:
     damaged: list[str] = []
     for step in reversed(self.steps()):
       path = self.path(step)
-      problem = self._inspector.problem(path, leases.lease)
+      problem = self._inspector.problem(path)
       if problem is None:
         for message in damaged:
           self._inspector.warn(message, f"Using {path} instead.")
@@ -167,15 +176,15 @@ class CheckpointDirectory:
     # The order is important: old checkpoints go only after the new one is complete.
     commit.save(self.path(step), values)
     self._inspector.mark_valid(self.path(step))
-    state = listing.read_state(self.directory)
+    state = self._read_state()
     if self._ignores_edits and state is not None and not state.is_own:
-      file = os.path.join(self.directory, file_names.STATE)
       self._inspector.warn(
-        f"Something changed {file} during the training; the training writes the file anew.",
+        f"Something changed {self._state_path} during the training; the training writes the file "
+        "anew.",
         "To go back to an earlier checkpoint, end the training, change the file, and restart the "
         "training.",
       )
-    self._removal.remove_unneeded(step, state)
+    self._remove_unneeded(step)
 
   @property
   def has_failed(self) -> bool:
@@ -208,11 +217,9 @@ class CheckpointDirectory:
 
     Only the process that writes checkpoints may call this.
     """
-    if self._is_recovered or not storage.isdir(self.directory):
-      return
-    commit.recover(self.directory)
-    self._removal.left = file_names.steps(storage.listdir(self.directory))
-    self._is_recovered = True
+    if not self._is_recovered and storage.isdir(self.directory):
+      commit.recover(self.directory)
+      self._is_recovered = True
 
   def finish_cut_off_save(self) -> None:
     """Completes the work of a process that died after it wrote a checkpoint.
@@ -220,10 +227,10 @@ class CheckpointDirectory:
     The method names the checkpoint in `checkpoint`, and removes the checkpoints that no rule keeps.
     Only the process that writes checkpoints may call this.
     """
-    state = listing.read_state(self.directory)
+    state = self._read_state()
     steps = self.steps()
-    if steps and state is not None and not state.may_go_back and state.listed_steps() != {*steps}:
-      self._removal.remove_unneeded(steps[-1], state)
+    if steps and state is not None and state.is_own and state.steps != {*steps}:
+      self._remove_unneeded(steps[-1])
 
   def go_back(self) -> None:
     """Moves aside everything after the checkpoint that a person has named, see `going_back`.
@@ -235,20 +242,23 @@ class CheckpointDirectory:
       OutputError: a move failed.
     """
     self.wait()
-    state = listing.read_state(self.directory)
+    state = self._read_state()
     steps, later = self._steps()
-    if state is None or not steps:
+    if state is None or state.is_own or not steps:
       return
-    if later or state.aside:
-      kept = [step for step in steps if step not in later]
-      going_back.set_aside(
-        self.directory, state, kept, later, self._movers, self._removal.write_state
-      )
-      self._removal.left = kept
-    elif not state.is_own:
-      # Otherwise a process that dies between the next checkpoint and this file would leave a file
-      # that looks like a person's edit.
-      self._removal.write_state(steps)
+    try:
+      if later:
+        going_back.set_aside(self.directory, steps[-1], self._movers)
+      # Also without later checkpoints: otherwise a process that dies between the next checkpoint
+      # and this file would leave a file that looks like a person's edit.
+      self._write_state(steps)
+    except (tf.errors.OpError, OSError) as error:
+      if isinstance(error, errors.OctetError):
+        raise
+      raise errors.OutputError(
+        f"Cannot move the checkpoints after step {steps[-1]} in {self.directory} (--model_dir) "
+        f"aside: {files.reason(error)}."
+      ) from error
 
   @contextlib.contextmanager
   def ignore_edits(self) -> Iterator[None]:
@@ -261,6 +271,85 @@ class CheckpointDirectory:
       yield
     finally:
       self._ignores_edits = False
+
+  def _remove_unneeded(self, newest):
+    """Removes the checkpoints that no rule keeps, and names the others in `checkpoint`."""
+    # Everything below uses this one listing: a bucket takes a second for each 1,000 names.
+    names = storage.listdir(self.directory)
+    steps = file_names.steps(names)
+    unneeded = self._unneeded(steps, names)
+    # The order is important: TensorFlow finds no checkpoint if the file names a missing one.
+    self._write_state([step for step in steps if step not in unneeded])
+    held = retention.held(names) | leases.expire(
+      self.directory, names, self._inspector.written_at(self.path(newest))
+    )
+    for step in unneeded:
+      path = self.path(step)
+      if os.path.basename(path) in held:
+        continue
+      data = f"{os.path.basename(path)}.data-"
+      try:
+        data_files = [os.path.join(self.directory, name) for name in names if name.startswith(data)]
+        commit.remove(path, data_files)
+        self._inspector.mark_removed(path)
+      # Only a warning: the new checkpoint is complete, and the training can continue.
+      except (tf.errors.OpError, errors.StorageError) as error:
+        self._inspector.warn(
+          f"Cannot remove the old checkpoint {path}: {files.reason(error)}.", "It stays."
+        )
+
+  def _unneeded(self, steps, names):
+    """Returns the steps of the checkpoints that no rule keeps.
+
+    All kept checkpoints are sound: a damaged one does not count as kept. The rules remove a damaged
+    one when its turn comes.
+    """
+    times = self._inspector.written_at if self._keep.every_n_hours else lambda path: 0.0
+    counted = {step: times(self.path(step)) for step in steps}
+    metrics = self._read_scores(names) if self._keep.best else {}
+    newest, there = set(steps[-_LOOKED_AT:]), set(names)
+
+    def problem_of(step):
+      path = self.path(step)
+      has_data = os.path.basename(path) + file_names.DATA in there
+      return self._inspector.problem(path, looks_again=step in newest or not has_data)
+
+    # A damaged checkpoint among the kept ones leaves the count, and the loop chooses again without
+    # it: an older one stays instead.
+    while removable := self._keep.to_remove(counted, metrics):
+      try:
+        kept = counted.keys() - set(removable)
+        damaged = {step: problem for step in kept if (problem := problem_of(step))}
+      except (errors.CheckpointError, errors.CheckpointNotFoundError, errors.StorageError) as error:
+        logging.warning("%s Octet removes no checkpoint this time.", error)
+        return []
+      if not damaged:
+        break
+      for step, problem in damaged.items():
+        del counted[step]
+        self._inspector.warn(problem, "This checkpoint does not count as kept.")
+    return removable
+
+  @property
+  def _state_path(self):
+    return os.path.join(self.directory, file_names.STATE)
+
+  def _read_state(self):
+    """Returns the content of the file `checkpoint`; None if there is none."""
+    try:
+      text = storage.read(self._state_path, "rb")
+    except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
+      return None
+    except tf.errors.PermissionDeniedError as error:
+      raise errors.CheckpointError(
+        f"Cannot read {self._state_path}: {files.reason(error)}."
+      ) from error
+    return state_file.parse(text.decode(errors="replace"))
+
+  def _write_state(self, steps):
+    """Names checkpoints in the file `checkpoint`, without known damaged ones."""
+    paths = [path for path in map(self.path, steps) if not self._inspector.known_problem(path)]
+    files.write(self._state_path, state_file.compose([os.path.basename(path) for path in paths]))
 
 
 def resolve(path: str) -> str:

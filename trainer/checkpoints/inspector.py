@@ -1,8 +1,5 @@
 """Tells valid checkpoints from damaged ones."""
 
-import contextlib
-from collections.abc import Callable
-
 import tensorflow as tf
 from absl import logging
 
@@ -19,17 +16,11 @@ class Inspector:
     self._known: dict[str, tuple] = {}
     self._logged: set[str] = set()
 
-  def problem(
-    self,
-    path: str,
-    hold: Callable[[str], contextlib.AbstractContextManager] = contextlib.nullcontext,
-    looks_again: bool = True,
-  ) -> str | None:
+  def problem(self, path: str, looks_again: bool = True) -> str | None:
     """Returns the problem of a checkpoint, or None.
 
     Args:
       path: of the checkpoint.
-      hold: makes the context for the read, from the path.
       looks_again: whether the files of an already verified checkpoint may have changed.
 
     Raises:
@@ -40,8 +31,7 @@ class Inspector:
     stamps = _stamps(path) if looks_again or known is None else known
     if known != stamps:
       try:
-        with hold(path):
-          reader.verify(path)
+        reader.verify(path)
         problem = None
       except errors.CheckpointDamagedError as error:
         if _stamps(path) != stamps:

@@ -1,18 +1,20 @@
-"""Holds checkpoints during a read, so that a running training does not remove them.
+"""Holds checkpoints, so that a running training does not remove them; reads others without.
 
     value = leases.read(checkpoints.latest_valid, lambda path: reader.read(path, ["w"])["w"])
 
-Every reader chooses and reads through `held` or `read`: a training that keeps few checkpoints may
-remove the chosen one before the lease exists. Then the reader chooses another.
+    with leases.hold("out/digits/model.ckpt-100"):       # for readers that read it again later
+      ...
+
+A training that keeps few checkpoints may remove the chosen one before the read. Then `read`
+chooses another.
 
 Layout: beside a checkpoint,
 
-    model.ckpt-100.lease-<number>-<writer>    a process reads it, see `files.writer`
+    model.ckpt-100.lease-<number>-<writer>    a process holds it, see `files.writer`
 
 Retention keeps the checkpoint until the reader removes the file, until the reader's process has
-ended, or until the file has not changed for LEASE_SECONDS. The asking process measures this time by
-its own clock, from its first look at the file's present state: changed or differing clocks of
-machines do not matter.
+ended, or until the file is LEASE_SECONDS older than the newest checkpoint. The storage gives both
+times: differing clocks of machines do not matter.
 """
 
 import contextlib
@@ -26,7 +28,7 @@ import tensorflow as tf
 from absl import logging
 
 from trainer import errors
-from trainer.checkpoints import file_names, listing, reader
+from trainer.checkpoints import file_names, reader
 from trainer.io import files, storage
 
 _T = TypeVar("_T")
@@ -37,8 +39,7 @@ LEASE_SECONDS = 600.0
 
 LEASE = ".lease-"
 
-# The most choices of a reader. A reader that can write leases needs two or three. The number is for
-# folders without write access.
+# The most choices of a reader. A training that saves at each step needs this many.
 _TRIES = 100
 
 _numbers = itertools.count()
@@ -46,31 +47,24 @@ _numbers = itertools.count()
 # The leases of this process: file → time of its write, by time.monotonic.
 _open: dict[str, float] = {}
 
-# The leases of other processes, as `expire` saw them: file → (time of writing in ns, time of this
-# process's first look at that, by its clock).
-_seen: dict[str, tuple[int, float]] = {}
-
 
 @contextlib.contextmanager
-def lease(path: str | None) -> Iterator[bool]:
+def hold(path: str) -> Iterator[None]:
   """Holds a checkpoint while the context is open.
 
-  There is nothing to hold for None, nor for a file that no training removes, such as a SavedModel.
+  There is nothing to hold for a file that no training removes, such as a SavedModel. In a folder
+  without write access, nothing holds the checkpoint.
 
   Args:
     path: the checkpoint, or another source of values.
-
-  Yields:
-    Whether the lease holds the checkpoint. In a folder without write access, the process reads
-    without a lease.
   """
-  if path is None or not file_names.is_of_training(path):
-    yield False
+  if not file_names.is_of_training(path):
+    yield
     return
   file = f"{path}{LEASE}{next(_numbers)}-{files.writer()}"
-  is_held = _write(file)
+  _write(file)
   try:
-    yield is_held
+    yield
   finally:
     _open.pop(file, None)
     # A lease that stays is void soon.
@@ -79,9 +73,9 @@ def lease(path: str | None) -> Iterator[bool]:
 
 
 def _write(file):
-  """Writes or renews a lease; returns whether it could."""
   try:
     storage.write(file, files.writer())
+    _open[file] = time.monotonic()
   except (tf.errors.OpError, errors.StorageError) as error:
     if not files.is_forbidden(error):
       logging.warning(
@@ -90,9 +84,6 @@ def _write(file):
         file,
         files.reason(error),
       )
-    return False
-  _open[file] = time.monotonic()
-  return True
 
 
 def renew(clock: Callable[[], float] = time.monotonic) -> None:
@@ -106,59 +97,17 @@ def renew(clock: Callable[[], float] = time.monotonic) -> None:
       _write(file)
 
 
-@contextlib.contextmanager
-def held(choose: Callable[[], str | None], load: Callable[[str], _T]) -> Iterator[_T]:
-  """Chooses a checkpoint, holds it while the context is open, and loads it.
-
-  If a training removes the checkpoint before the load, chooses another one.
+def read(choose: Callable[[], str | None], load: Callable[[str], _T]) -> _T:
+  """Chooses a checkpoint and reads it; if a training removes it meanwhile, chooses another one.
 
   Args:
     choose: returns the checkpoint, another source, or None.
     load: function of the result of `choose`. It reads before it changes anything.
 
-  Yields:
-    The result of `load`.
-
   Raises:
     CheckpointNotFoundError: there is none, or each vanished before the read.
   """
-  with contextlib.ExitStack() as stack:
-    tried = []
-
-    def attempt():
-      with contextlib.ExitStack() as own:
-        path = choose()
-        is_held = own.enter_context(lease(path))
-        loaded = load(path)
-        # If this was the only choice, the reader takes it as long as it exists.
-        is_going = path not in tried and _is_going(path) if is_held else False
-        tried.append(path)
-        if is_going or (is_held and not storage.exists(f"{path}.index")):
-          raise reader.GoneError(
-            f"The checkpoint {path} is gone: another process removed it during the reading."
-          )
-        stack.enter_context(own.pop_all())
-        return loaded
-
-    yield until_served(attempt)
-
-
-def _is_going(path):
-  """Whether a training may have looked for leases on a checkpoint before this one existed.
-
-  A training first takes a checkpoint out of the file `checkpoint`, then looks for leases, and then
-  removes it. So the training sees every lease that existed before this process read the file, if
-  the file still named the checkpoint.
-  """
-  state = listing.read_state(os.path.dirname(path))
-  named, step = state.listed_steps() if state else (), file_names.step_of(path)
-  return bool(named) and step not in named and step < max(named)
-
-
-def read(choose: Callable[[], str | None], load: Callable[[str], _T]) -> _T:
-  """Reads a checkpoint, as `held` does; returns the result of `load`."""
-  with held(choose, load) as loaded:
-    return loaded
+  return until_served(lambda: load(choose()))
 
 
 def until_served(attempt: Callable[[], _T]) -> _T:
@@ -175,31 +124,22 @@ def until_served(attempt: Callable[[], _T]) -> _T:
   ) from gone
 
 
-def expire(
-  directory: str, names: Iterable[str], clock: Callable[[], float] = time.monotonic
-) -> set[str]:
+def expire(directory: str, names: Iterable[str], newest: float) -> set[str]:
   """Removes void leases; returns the names of the checkpoints that others hold.
 
   Args:
     directory: the model_dir.
     names: of its files.
-    clock: returns the time in seconds, as time.monotonic does.
+    newest: the time of the newest checkpoint's write, in seconds, by the storage.
   """
-  found, now = set(), clock()
-  names = set(names)
-  for file in [file for file in _seen if os.path.dirname(file) == directory]:
-    if os.path.basename(file) not in names:
-      del _seen[file]
+  found = set()
   for name in names:
     checkpoint, separator, _ = name.partition(LEASE)
     if not separator or not file_names.is_of_training(checkpoint):
       continue
     file = os.path.join(directory, name)
     try:
-      written = storage.stat(file).mtime_nsec
-      if _seen.get(file, (None,))[0] != written:
-        _seen[file] = written, now
-      if files.is_dead(name) or now - _seen[file][1] >= LEASE_SECONDS:
+      if files.is_dead(name) or newest - storage.stat(file).mtime_nsec / 1e9 >= LEASE_SECONDS:
         storage.remove(file)
       else:
         found.add(checkpoint)

@@ -84,7 +84,7 @@ def list_checkpoints(model_dir: str) -> list[str]:
     raise errors.CheckpointNotFoundError(f"There is no checkpoint in {model_dir}.")
   file = folder / file_names.STATE
   state = state_file.parse(file.read_bytes().decode(errors="replace")) if file.exists() else None
-  named = file_names.step_of(state.newest) if state and state.may_go_back else None
+  named = file_names.step_of(state.newest) if state and not state.is_own else None
   for row in rows:
     row.append("resumes here" if row[0] == str(named) else "")
   rows[-1][-1] = "newest"

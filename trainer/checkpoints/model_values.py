@@ -52,8 +52,6 @@ class _Held:
 class ModelValues:
   """Loads values into the variables of a store, and never reads a source twice in a row.
 
-  It reads other sources than this process's training under a lease, see `leases`.
-
   Args:
     store: the model's variables; "global_step" is among them.
     checkpoints: the run's checkpoints.
@@ -155,7 +153,7 @@ class ModelValues:
   def load_for_inference(
     self, path: str | os.PathLike | None = None, names: Mapping[str, str] | None = None
   ) -> Iterator[str]:
-    """Loads a source for evaluation while the context is open, and holds it by a lease.
+    """Loads a source for evaluation while the context is open.
 
     Args:
       path: see `source`.
@@ -172,12 +170,10 @@ class ModelValues:
     with contextlib.ExitStack() as in_use:
 
       def load(source):
-        in_use.close()  # Of a source that vanished before the lease.
         in_use.enter_context(self.reload_for_inference(source, names))
         return source
 
-      with leases.held(functools.partial(self.source, path), load) as source:
-        yield source
+      yield leases.read(functools.partial(self.source, path), load)
 
   @contextlib.contextmanager
   def reload_for_inference(

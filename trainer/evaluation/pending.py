@@ -22,7 +22,6 @@ import dataclasses
 import os
 import re
 import urllib.parse
-from collections.abc import Iterable
 
 import tensorflow as tf
 
@@ -69,11 +68,8 @@ class PendingEvaluations:
       with contextlib.suppress(tf.errors.NotFoundError):
         storage.remove(self._path(step, evaluation))
 
-  def read(self, possible: Iterable[tuple[int, str]] = ()) -> list[tuple[int, str]]:
+  def read(self) -> list[tuple[int, str]]:
     """Returns the pending evaluations, even those of missing checkpoints.
-
-    Args:
-      possible: (step, name) to look for if model_dir is a URL with a stale listing.
 
     Returns:
       (step, name of the evaluation) of each, by step.
@@ -83,10 +79,7 @@ class PendingEvaluations:
     except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
       return []
     matches = filter(None, map(_FILE.fullmatch, names))
-    found = {(int(match[1]), urllib.parse.unquote(match[2])) for match in matches}
-    if storage.is_remote(self.model_dir):
-      found = {each for each in found | set(possible) if storage.exists(self._path(*each))}
-    return sorted(found)
+    return sorted((int(match[1]), urllib.parse.unquote(match[2])) for match in matches)
 
   def _path(self, step, evaluation):
     ending = retention.PENDING + urllib.parse.quote(evaluation, safe="")

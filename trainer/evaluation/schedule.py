@@ -7,7 +7,6 @@ Example:
     evaluations.finish()            # the last checkpoint
 """
 
-import itertools
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -116,8 +115,8 @@ class ScheduledEvaluations:
 
     The method skips a missing or damaged checkpoint.
     """
-    known = self._pending.read([(step, name) for name in self._specs])
-    with leases.lease(self._estimator.checkpoint_path(step)):  # Also for the exports.
+    known = self._pending.read()
+    with leases.hold(self._estimator.checkpoint_path(step)):  # Also for the exports.
       for name in self._specs:
         done = evaluations_file.read(self._estimator.model_dir, name)
         if step not in done or (step, name) in known:
@@ -165,7 +164,7 @@ class ScheduledEvaluations:
     steps = self._estimator.checkpoint_steps()
     passed_over = checkpoints.passed_over()
     found = []
-    for step, name in self._pending.read(itertools.product(steps, self._specs)):
+    for step, name in self._pending.read():
       if step in passed_over:
         continue  # The mark moves aside with its checkpoint.
       if step in steps and name in self._specs:

@@ -25,7 +25,7 @@ from absl import logging
 
 from trainer import errors
 from trainer.cli import processes
-from trainer.io import storage
+from trainer.io import local_files, storage
 
 # Part of the name of an incomplete file, before the name of its writer.
 WRITING = ".writing-"
@@ -39,48 +39,33 @@ _OF_PATTERNS = frozenset("*?[]\\")
 
 
 @contextlib.contextmanager
-def write_atomically(
-  path: str, mode: str = "w", retries: storage.Retries | None = None
-) -> Iterator[Any]:
-  """Yields a temporary file beside `path`; it replaces `path` if the block raises nothing.
+def write_atomically(path: str, mode: str = "w") -> Iterator[Any]:
+  """Yields a temporary file; it replaces `path` if the block raises nothing.
 
-  The temporary file is `<path>.writing-<host>-<process>-<thread>`, so that two writers never share
-  one. The writer that finishes last wins. `remove_litter` removes the temporary files of killed
-  processes.
+  On a disk the temporary file is `<path>.writing-<host>-<process>-<thread>`, so that two writers
+  never share one. The writer that finishes last wins. `remove_litter` removes the temporary files
+  of killed processes.
 
-  If the path is a URL, the function yields a local file and copies it at the end, so that it can
-  repeat the copy.
+  For a URL it is a local file, and `storage.copy` writes it to its place: an object store shows
+  an object when it has all of it.
 
   Args:
     path: the file to write or replace.
     mode: "w" or "wb".
-    retries: limits for a URL; default: storage.RETRIES.
 
   Raises:
     OSError: it cannot write the file.
     tf.errors.OpError: it cannot write the file.
     StorageError: the storage of a URL failed for too long.
   """
-  aside = f"{path}{WRITING}{writer()}"
-  try:
-    if storage.is_remote(path):
-      with tempfile.NamedTemporaryFile(mode, encoding=None if "b" in mode else "utf-8") as file:
-        yield file
-        file.flush()
-        storage.copy(file.name, aside, overwrite=True, retries=retries)
-    else:
-      with tf.io.gfile.GFile(aside, mode) as file:
-        # GFile creates the file at the first write. Without this one, an empty file would never
-        # exist, and the rename would fail.
-        file.write("" if mode == "w" else b"")
-        yield file
-    # Only after the file closes: until then a buffer may hold some of the text.
-    storage.rename(aside, path, overwrite=True, retries=retries)
-  except BaseException:  # Also KeyboardInterrupt: it would leave the temporary file behind.
-    # The file may never have existed, or the disk is gone.
-    with contextlib.suppress(tf.errors.OpError, errors.StorageError):
-      storage.remove(aside)
-    raise
+  if storage.is_remote(path):
+    with tempfile.NamedTemporaryFile(mode, encoding=None if "b" in mode else "utf-8") as file:
+      yield file
+      file.flush()
+      storage.copy(file.name, path, overwrite=True)
+  else:
+    with local_files.write_atomically(path, mode, f"{path}{WRITING}{writer()}") as file:
+      yield file
 
 
 def write(path: str, content: str | bytes, flag: str = "--model_dir") -> None:

@@ -17,7 +17,6 @@ form]; dict[int, form] (the keys become ints); or a dict of the required keys wi
 
 import hashlib
 import json
-import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -25,6 +24,8 @@ from typing import Any
 from absl import logging
 
 from trainer import errors
+from trainer.cli import formatting
+from trainer.settings import setting_types
 
 # Evaluations' names are keys here. A relative path does not begin with a slash, so no evaluation
 # has this name.
@@ -158,23 +159,19 @@ def _checksum(record):
 def _checked(value, form, place):
   """Returns a value after a check of its form; the keys of a dict[int, ...] become ints."""
   if isinstance(form, Mapping):
-    return _checked_keys(value, form, place)
-  if isinstance(form, types.UnionType):
-    if not any(_is_a(value, one) for one in typing.get_args(form)):
-      raise _wrong(value, form, place)
-    return value
-  kind = typing.get_origin(form) or form
-  _require(value, kind, place)
-  if kind is form:
-    return value
-  if kind is list:
-    (item,) = typing.get_args(form)
-    return [_checked(each, item, f"{place}[{index}]") for index, each in enumerate(value)]
-  key, item = typing.get_args(form)
-  return {
-    _key(name, key, place): _checked(each, item, f"{place}[{name!r}]")
-    for name, each in value.items()
-  }
+    return _checked_keys(_checked(value, dict, place), form, place)
+  kind, of = typing.get_origin(form), typing.get_args(form)
+  if kind is list and isinstance(value, list):
+    return [_checked(each, of[0], f"{place}[{index}]") for index, each in enumerate(value)]
+  if kind is dict and isinstance(value, dict):
+    return {
+      _key(name, of[0], place): _checked(each, of[1], f"{place}[{name!r}]")
+      for name, each in value.items()
+    }
+  if not setting_types.fits(value, form):
+    shown = formatting.shorten(json.dumps(value), _SHOWN)
+    raise ValueError(f"{place or 'it'} is {shown}, expected {setting_types.words(form)}")
+  return value
 
 
 def _key(name, kind, place):
@@ -185,7 +182,6 @@ def _key(name, kind, place):
 
 
 def _checked_keys(value, form, place):
-  _require(value, dict, place)
   missing = [key for key in form if key is not ... and key not in value]
   unknown = [] if ... in form else [key for key in value if key not in form]
   if missing or unknown:
@@ -195,21 +191,3 @@ def _checked_keys(value, form, place):
     key: _checked(item, form[key] if key in form else form[...], f"{place}[{key!r}]")
     for key, item in value.items()
   }
-
-
-def _require(value, kind, place):
-  if not _is_a(value, kind):
-    raise _wrong(value, kind, place)
-
-
-def _is_a(value, kind):
-  if isinstance(value, bool):  # A bool is an int for Python.
-    return kind in (bool, object)
-  return isinstance(value, int | float if kind is float else kind)
-
-
-def _wrong(value, kind, place):
-  expected = getattr(kind, "__name__", str(kind))
-  found = json.dumps(value)
-  found = found if len(found) <= _SHOWN else found[:_SHOWN] + "..."
-  return ValueError(f"{place or 'it'} is {found}, expected {expected}")

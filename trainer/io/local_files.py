@@ -8,6 +8,8 @@
 
 import contextlib
 import os
+from collections.abc import Iterator
+from typing import Any
 
 from trainer import errors
 
@@ -28,6 +30,29 @@ def make_folder(path: str, flag: str) -> None:
     raise errors.OutputError(f"Cannot make the folder {path} ({flag}): {error}") from error
 
 
+@contextlib.contextmanager
+def write_atomically(path: str, mode: str, aside: str) -> Iterator[Any]:
+  """Yields a new file; it replaces the file at a path if the block raises nothing.
+
+  Args:
+    path: the file to write or replace.
+    mode: "w" or "wb".
+    aside: the path of the new file until then, which no other writer uses.
+
+  Raises:
+    OSError: it cannot write the file.
+  """
+  try:
+    with open(aside, mode, encoding=None if "b" in mode else "utf-8") as file:
+      yield file
+    # Only after the file closes: until then a buffer may hold some of the text.
+    os.replace(aside, path)
+  except BaseException:  # Also KeyboardInterrupt. On a full disk, half a file would take the rest.
+    with contextlib.suppress(OSError):
+      os.remove(aside)
+    raise
+
+
 def write(path: str, content: str | bytes, flag: str) -> None:
   """Writes a file completely or not at all.
 
@@ -39,12 +64,9 @@ def write(path: str, content: str | bytes, flag: str) -> None:
   Raises:
     OutputError: it cannot write the file.
   """
-  aside = f"{path}.writing-{os.getpid()}"
+  mode = "w" if isinstance(content, str) else "wb"
   try:
-    with open(aside, "wb") as file:
-      file.write(content.encode() if isinstance(content, str) else content)
-    os.replace(aside, path)
+    with write_atomically(path, mode, f"{path}.writing-{os.getpid()}") as file:
+      file.write(content)
   except OSError as error:
-    with contextlib.suppress(OSError):
-      os.remove(aside)  # On a full disk, half a file would take the rest.
     raise errors.OutputError(f"Cannot write {path} ({flag}): {error}") from error

@@ -9,8 +9,6 @@ has the name of its tf.io.gfile counterpart. For a URL it differs:
 
 - It retries an operation after a temporary failure, see `Retries`. If an operation succeeded and
   its answer was lost, the repetition does not fail.
-- A listing includes everything that this process made and nothing that it removed, even if the file
-  system's own listing is behind.
 - `isdir` raises the errors that tf.io.gfile.isdir takes for "no".
 
 On local file systems there are no retries: their errors do not pass.
@@ -18,10 +16,10 @@ On local file systems there are no retries: their errors do not pass.
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import random
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -46,10 +44,6 @@ TRANSIENT = (
 
 _PORTION_BYTES = 2**24  # Of a file to read.
 
-# For this long, listings also reflect the files that this process made or removed. Google Cloud
-# Storage and S3 list exactly; NFS may show a listing that is 60 s old (acdirmax in nfs(5)).
-_LISTINGS_BEHIND_SECONDS = 600.0
-
 
 @dataclasses.dataclass(frozen=True)
 class Retries:
@@ -63,8 +57,7 @@ class Retries:
   Attributes:
     first_seconds: the first pause.
     longest_seconds: the longest pause.
-    total_seconds: after this time no further try begins. The time counts from the operation's first
-      try, or, if no operation has succeeded since, from the process's first failed try.
+    total_seconds: after this time no further try begins.
     sleep: sleeps for a number of seconds.
     clock: returns the time in seconds.
   """
@@ -82,7 +75,6 @@ class Retries:
 
 
 RETRIES = Retries()
-ONCE = Retries(total_seconds=0.0)
 
 
 class DeniedError(errors.OctetError, tf.errors.PermissionDeniedError):
@@ -90,11 +82,6 @@ class DeniedError(errors.OctetError, tf.errors.PermissionDeniedError):
 
   def __init__(self, message: str) -> None:
     tf.errors.PermissionDeniedError.__init__(self, None, None, message)
-
-
-# "gs://bucket" → the time since the last success of an operation there. After one operation has
-# given up, the next one, such as the removal of a lock, does not wait as long again.
-_failing_since: dict[str, float] = {}
 
 
 def is_remote(path: Any) -> bool:
@@ -108,7 +95,6 @@ def retry(
   function: Callable[[], _T],
   *,
   passes: Callable[[Exception], bool] | None = None,
-  retries: Retries | None = None,
 ) -> _T:
   """Calls a function that reads or writes files, with retries for a URL; returns its result.
 
@@ -117,7 +103,6 @@ def retry(
     path: the file or the folder.
     function: repeatable, even after a try that did a part of its work.
     passes: whether a further error may pass.
-    retries: the limits; default: RETRIES.
 
   Raises:
     StorageError: it failed until the time was over.
@@ -125,15 +110,11 @@ def retry(
   """
   if not is_remote(path):
     return function()
-  retries = retries or RETRIES
-  store = "/".join(path.split("/")[:3])
-  start, attempt = retries.clock(), 0
+  start, attempt = RETRIES.clock(), 0
   while True:
     attempt += 1
     try:
-      result = function()
-      _failing_since.pop(store, None)
-      return result
+      return function()
     except tf.errors.PermissionDeniedError as error:
       raise DeniedError(
         f"Cannot {what} {path}: this account may not ({errors.first_line(error)}). Give it the "
@@ -141,57 +122,33 @@ def retry(
       ) from error
     except Exception as error:
       if not isinstance(error, TRANSIENT) and not (passes is not None and passes(error)):
-        _failing_since.pop(store, None)
         raise
-      now, pause = retries.clock(), retries.pause(attempt)
-      waited, failing = now - start, now - _failing_since.setdefault(store, start)
-      if max(waited, failing) + pause > retries.total_seconds:
+      waited, pause = RETRIES.clock() - start, RETRIES.pause(attempt)
+      reason = f"{type(error).__name__}: {errors.first_line(error)}"
+      if waited + pause > RETRIES.total_seconds:
         raise errors.StorageError(
           f"Cannot {what} {path}: it failed {attempt} time{'s' * (attempt > 1)} in {waited:.0f} s, "
-          f"in the end with {type(error).__name__}: {errors.first_line(error)}. Run the same "
-          "command when the storage answers; a training resumes from its newest checkpoint."
+          f"in the end with {reason}. Run the same command when "
+          "the storage answers; a training resumes from its newest checkpoint."
         ) from error
       log = logging.warning if attempt == 1 else logging.info
-      log(
-        "Cannot %s %s now, and tries again in %.1f s: %s",
-        what,
-        path,
-        pause,
-        errors.first_line(error),
-      )
-      retries.sleep(pause)
+      log("Cannot %s %s now, and tries again in %.1f s: %s", what, path, pause, reason)
+      RETRIES.sleep(pause)
 
 
-def _change(what, path, function, is_done, retries=None):
+def _change(what, path, function, is_done):
   """Retries a change that fails on repetition, unless `is_done` shows its success."""
-  tries = 0
+  tries = itertools.count()
 
   def attempt():
-    nonlocal tries
-    tries += 1
+    is_first = next(tries) == 0
     try:
       function()
     except (tf.errors.NotFoundError, tf.errors.AlreadyExistsError):
-      if tries == 1 or not is_done():
+      if is_first or not is_done():
         raise
 
-  retry(what, path, attempt, retries=retries)
-
-
-# Recent changes of this process: path → (made (True) or removed (False), time).
-_changed: dict[str, tuple[bool, float]] = {}
-_changed_lock = threading.Lock()
-
-
-def _note(path, is_there):
-  if not is_remote(path):
-    return
-  now = RETRIES.clock()
-  with _changed_lock:
-    while _changed and next(iter(_changed.values()))[1] < now - _LISTINGS_BEHIND_SECONDS:
-      del _changed[next(iter(_changed))]
-    _changed.pop(path, None)  # So that the oldest comes first.
-    _changed[path] = is_there, now
+  retry(what, path, attempt)
 
 
 def check_answers(path: str, name: str) -> None:
@@ -252,18 +209,7 @@ def listdir(path: str) -> list[str]:
   def may_pass(error):
     return isinstance(error, tf.errors.NotFoundError) and isdir(path)
 
-  names = retry("list", path, lambda: tf.io.gfile.listdir(path), passes=may_pass)
-  if not is_remote(path):
-    return names
-  with _changed_lock:
-    changed = [(own, is_there) for own, (is_there, _) in _changed.items()]
-  folder, shown = path.rstrip("/"), {name.rstrip("/") for name in names}
-  for own, is_there in changed:
-    parent, _, name = own.rpartition("/")
-    if parent != folder or (name in shown) == is_there or exists(own) != is_there:
-      continue
-    names = [*names, name] if is_there else [each for each in names if each.rstrip("/") != name]
-  return names
+  return retry("list", path, lambda: tf.io.gfile.listdir(path), passes=may_pass)
 
 
 def glob(pattern: str) -> list[str]:
@@ -286,10 +232,9 @@ def walk(top: str) -> Iterator[tuple[str, list[str], list[str]]]:
 def makedirs(path: str) -> None:
   """Makes a folder and its missing parents."""
   retry("make the folder", path, lambda: tf.io.gfile.makedirs(path))
-  _note(path.rstrip("/"), True)
 
 
-def read(path: str, mode: str = "r", retries: Retries | None = None) -> Any:
+def read(path: str, mode: str = "r") -> Any:
   """Returns the content of a file: str, or bytes with mode "rb"."""
 
   def once():
@@ -303,7 +248,7 @@ def read(path: str, mode: str = "r", retries: Retries | None = None) -> Any:
           break
     return content
 
-  content = retry("read", path, once, retries=retries)
+  content = retry("read", path, once)
   return content if "b" in mode else content.decode()
 
 
@@ -329,7 +274,6 @@ def write(path: str, content: str | bytes) -> None:
       file.write(content)
 
   retry("write", path, once)
-  _note(path, True)
 
 
 def _clear(path):
@@ -339,7 +283,7 @@ def _clear(path):
       tf.io.gfile.remove(path)
 
 
-def copy(source: str, target: str, overwrite: bool = False, retries: Retries | None = None) -> None:
+def copy(source: str, target: str, overwrite: bool = False) -> None:
   """Copies a file."""
   both = target if is_remote(target) else source
   if is_remote(both) and not overwrite and exists(target):
@@ -349,25 +293,17 @@ def copy(source: str, target: str, overwrite: bool = False, retries: Retries | N
     _clear(target)
     tf.io.gfile.copy(source, target, overwrite=overwrite or is_remote(both))
 
-  retry(
-    f"copy {source} to" if both == target else f"copy to {target} from", both, once, retries=retries
-  )
-  _note(target, True)
+  retry(f"copy {source} to" if both == target else f"copy to {target} from", both, once)
 
 
-def rename(
-  source: str, target: str, overwrite: bool = False, retries: Retries | None = None
-) -> None:
+def rename(source: str, target: str, overwrite: bool = False) -> None:
   """Renames a file. On a disk, also a folder."""
   _change(
     f"rename {source} to",
     target,
     lambda: tf.io.gfile.rename(source, target, overwrite=overwrite),
     lambda: exists(target) and not exists(source),
-    retries,
   )
-  _note(source, False)
-  _note(target, True)
 
 
 def remove(path: str) -> None:
@@ -377,7 +313,6 @@ def remove(path: str) -> None:
     NotFoundError: there was none.
   """
   _change("remove", path, lambda: tf.io.gfile.remove(path), lambda: True)
-  _note(path, False)
 
 
 def rmtree(path: str) -> None:
@@ -386,18 +321,4 @@ def rmtree(path: str) -> None:
   Raises:
     NotFoundError: the folder is missing.
   """
-  if not is_remote(path):
-    tf.io.gfile.rmtree(path)
-    return
-  # One by one: a stale listing has deleted names, and gfile.rmtree fails at them.
-  for name in listdir(path):
-    child = os.path.join(path, name.rstrip("/"))
-    try:
-      (rmtree if isdir(child) else remove)(child)
-    except tf.errors.NotFoundError:
-      continue
-  # The folder itself remains. An object store has no folders, and with a stale listing it takes the
-  # folder for full: it stays, without a file.
-  with contextlib.suppress(tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
-    retry("remove", path, lambda: tf.io.gfile.rmtree(path))
-  _note(path.rstrip("/"), False)
+  _change("remove", path, lambda: tf.io.gfile.rmtree(path), lambda: True)

@@ -146,7 +146,7 @@ class TrainingLock:
     try:
       other = self._find_other()
     # Only a warning: if the folder is out of reach, the save will fail and say so.
-    except (tf.errors.OpError, errors.StorageError) as error:
+    except (OSError, tf.errors.OpError, errors.StorageError) as error:
       self._warn("read", error)
       return
     if other:
@@ -155,10 +155,10 @@ class TrainingLock:
         "training ends and leaves its newest checkpoint unchanged."
       )
 
-  def _find_other(self, retries=None):
+  def _find_other(self):
     """Returns who took the folder or how this lock lost it; None if it still holds the folder."""
     if self._lost_to is None:
-      text = self._read(retries)
+      text = self._read()
       holder = _holder(text)
       if holder is None or holder.token != self._holder.token:
         self._lost_to = f"its file {NAME} is missing" if text is None else _who(text)
@@ -199,12 +199,10 @@ class TrainingLock:
     while not self._ended.wait(BEAT_SECONDS):
       count += 1
       try:
-        # One try: the next beat is the next try. A late write could replace the file of a training
-        # that has taken the folder meanwhile.
-        if self._find_other(storage.ONCE):
+        if self._find_other():
           return
-        self._write(self._holder, count, storage.ONCE)
-      except (tf.errors.OpError, errors.StorageError) as error:
+        self._write(self._holder, count)
+      except (OSError, tf.errors.OpError, errors.StorageError) as error:
         self._warn("write", error)
 
   def _release(self):
@@ -215,18 +213,18 @@ class TrainingLock:
       if not self._find_other():
         storage.remove(self._path)
     # Only a warning: the block may be ending with an error, and this one must not hide it.
-    except (tf.errors.OpError, errors.StorageError) as error:
+    except (OSError, tf.errors.OpError, errors.StorageError) as error:
       self._warn("remove", error)
     self._holder = None
 
-  def _read(self, retries=None):
+  def _read(self):
     try:
-      return storage.read(self._path, "rb", retries).decode(errors="replace")
+      return storage.read(self._path, "rb").decode(errors="replace")
     except tf.errors.NotFoundError:
       return None
 
-  def _write(self, holder, beat, retries=None):
-    with files.write_atomically(self._path, retries=retries) as file:
+  def _write(self, holder, beat):
+    with files.write_atomically(self._path) as file:
       file.write(json.dumps(dataclasses.asdict(holder) | {"beat": beat}, indent=1) + "\n")
 
   def _warn(self, verb, error):

@@ -73,11 +73,18 @@ class Predictor:
     _check_keys(keys, specification.predictions)
     names = self.program.calls.call_scaffold_fn(Kind.PREDICT)
     with contextlib.ExitStack() as reading:
-      # Finds values that do not fit.
-      with self.values.load_for_inference(checkpoint_path, names) as checkpoint:
+
+      def begin():
+        checkpoint = self.values.source(checkpoint_path)
         # Held until the generator ends: the generator reads the checkpoint again after another call
         # has used the variables between two batches.
-        reading.enter_context(leases.lease(checkpoint))
+        with contextlib.ExitStack() as held:
+          held.enter_context(leases.hold(checkpoint))
+          with self.values.reload_for_inference(checkpoint, names):  # Finds values that do not fit.
+            reading.push(held.pop_all())
+        return checkpoint
+
+      checkpoint = leases.until_served(begin)
       all_hooks = hook_list.HookList(
         session_run.adapt([*(hooks or []), *(specification.prediction_hooks or [])], "predict"),
         estimator,

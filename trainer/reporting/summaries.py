@@ -196,8 +196,7 @@ class _File:
       return storage.exists(self._path)
     found = files.matching(self._directory, f"events.*{self._suffix}")
     self._path = found[0] if found else None
-    # The listing of a URL may be behind.
-    return bool(found) or storage.is_remote(self._directory)
+    return bool(found)
 
   def flush(self) -> None:
     """Writes all events to the file."""

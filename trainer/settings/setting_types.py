@@ -98,12 +98,12 @@ def check_settings(made: _Made, name: str = "") -> _Made:
 
 def check(value: Any, annotation: Any, name: str) -> None:
   """Raises SettingError unless a value fits an annotation; `name` is the setting's gin name."""
-  if not _fits(value, annotation):
+  if not fits(value, annotation):
     shown = _shown(value)
     if len(shown) > _LONGEST_SHOWN:
       shown = f"{shown[:_LONGEST_SHOWN]}..."
     is_large = isinstance(value, int) and value >= MOST_STEPS
-    expected = f"less than 2**62 = {MOST_STEPS}" if is_large else _words(annotation)
+    expected = f"less than 2**62 = {MOST_STEPS}" if is_large else words(annotation)
     hint = f" (in gin, brackets call it: @{value.__name__}())" if isinstance(value, type) else ""
     raise errors.SettingError(f"{name} is {shown}; expected {expected}{hint}.")
 
@@ -158,15 +158,16 @@ _PLAIN = {
 }
 
 
-def _fits(value, annotation):
+def fits(value: Any, annotation: Any) -> bool:
+  """Returns whether a value fits an annotation."""
   origin, of = typing.get_origin(annotation), typing.get_args(annotation)
   if origin is Annotated:
     rules = [each for each in of[1:] if isinstance(each, Rule)]
-    return _fits(value, of[0]) and all(rule.holds(value) for rule in rules)
+    return fits(value, of[0]) and all(rule.holds(value) for rule in rules)
   if annotation is Any:
     return True
   if origin in (typing.Union, types.UnionType):
-    return any(_fits(value, each) for each in of)
+    return any(fits(value, each) for each in of)
   if origin is Literal:  # There, True is not 1.
     return any(type(value) is type(each) and value == each for each in of)
   if annotation in (int, float):  # numbers has NumPy's types, too.
@@ -180,21 +181,21 @@ def _fits(value, annotation):
   if not isinstance(value, kind) or (kind is Sequence and isinstance(value, str | bytes)):
     return False
   if issubclass(kind, Mapping):
-    return not of or all(_fits(k, of[0]) and _fits(v, of[1]) for k, v in value.items())
+    return not of or all(fits(k, of[0]) and fits(v, of[1]) for k, v in value.items())
   if kind is tuple and of and of[-1] is not Ellipsis:
-    return len(value) == len(of) and all(map(_fits, value, of))
-  return not (of and issubclass(kind, Collection)) or all(_fits(each, of[0]) for each in value)
+    return len(value) == len(of) and all(map(fits, value, of))
+  return not (of and issubclass(kind, Collection)) or all(fits(each, of[0]) for each in value)
 
 
-def _words(annotation):
+def words(annotation: Any) -> str:
   """Returns the values that an annotation allows, for "expected ..."."""
   origin, of = typing.get_origin(annotation), typing.get_args(annotation)
   if origin is Annotated:
     rules = [each.words for each in of[1:] if isinstance(each, Rule)]
     hints = [each for each in of[1:] if isinstance(each, str)]
-    return " ".join([*(rules or [_words(of[0])]), *hints])
+    return " ".join([*(rules or [words(of[0])]), *hints])
   if origin in (typing.Union, types.UnionType):
-    *most, last = [_words(each) for each in of]
+    *most, last = [words(each) for each in of]
     return f"{', '.join(most)}, or {last}"
   if origin is Literal:
     return _choice(of)
@@ -206,8 +207,8 @@ def _words(annotation):
   if kind is os.PathLike:
     return "a path"
   if issubclass(kind, Mapping):
-    return "a dict" + (f" ({_words(of[0])}: {_words(of[1])})" if of else "")
+    return "a dict" + (f" ({words(of[0])}: {words(of[1])})" if of else "")
   if issubclass(kind, Collection):
-    each = [_words(each) for each in of if each is not Ellipsis]
+    each = [words(each) for each in of if each is not Ellipsis]
     return "a list" + (f" (each: {', '.join(each)})" if each and of[0] is not Any else "")
   return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from tests.trainer.io import test_files
 from trainer import errors
-from trainer.checkpoints import commit, leases, reader, retention
 from trainer.checkpoints import directory as checkpoint
+from trainer.checkpoints import leases, reader, retention
 from trainer.io import files, storage
 
 
@@ -35,8 +35,8 @@ def leased(folder):
 
 
 def test_each_reader_has_a_lease_of_its_own(directory, tmp_path):
-  with leases.lease(directory.path(1)):
-    with leases.lease(directory.path(1)):
+  with leases.hold(directory.path(1)):
+    with leases.hold(directory.path(1)):
       assert len(leased(tmp_path)) == 2
     assert len(leased(tmp_path)) == 1
     save(directory, 2)
@@ -46,11 +46,8 @@ def test_each_reader_has_a_lease_of_its_own(directory, tmp_path):
 
 def test_what_no_training_removes_is_read_without_a_lease(tmp_path):
   for path in ("bert_model.ckpt", "variables/variables", "model.ckpt-5.h5", "model.ckpt"):
-    with leases.lease(str(tmp_path / path)) as is_held:
-      assert not is_held
-  with leases.lease(None) as is_held:
-    assert not is_held
-  assert list(tmp_path.iterdir()) == []
+    with leases.hold(str(tmp_path / path)):
+      assert list(tmp_path.iterdir()) == []
 
 
 def refuse_leases(monkeypatch, error):
@@ -75,28 +72,25 @@ def test_a_folder_that_cannot_be_written_is_read_all_the_same(
   error, said, directory, monkeypatch, caplog
 ):
   refuse_leases(monkeypatch, error)
-  assert leases.read(directory.latest_valid, value) == 1.0
+  with leases.hold(directory.path(1)):
+    assert value(directory.path(1)) == 1.0
   assert ("may remove the checkpoint before the reader finishes" in caplog.text) == said
 
 
-@pytest.mark.parametrize("is_read_only", [False, True])
-def test_another_checkpoint_is_read_where_the_chosen_one_is_gone(
-  is_read_only, directory, tmp_path, monkeypatch
-):
-  """The training removes it before there is a lease, or, without one, while it is read."""
-  if is_read_only:
-    refuse_leases(monkeypatch, tf.errors.PermissionDeniedError(None, None, "no"))
+@pytest.mark.parametrize("is_chosen", [False, True])
+def test_another_checkpoint_is_read_where_the_chosen_one_is_gone(is_chosen, directory, tmp_path):
+  """The training removes it after the choice, or while it is read."""
   steps = iter(range(2, 5))
   later = checkpoint.CheckpointDirectory(str(tmp_path))
 
   def choose():
     chosen = later.latest_valid()
-    if not is_read_only:
+    if is_chosen:
       save_next()
     return chosen
 
   def load(path):
-    if is_read_only:
+    if not is_chosen:
       save_next()
     return value(path)
 
@@ -109,52 +103,7 @@ def test_another_checkpoint_is_read_where_the_chosen_one_is_gone(
   assert leased(tmp_path) == []
 
 
-def test_checkpoint_removed_before_its_lease_is_seen_is_not_held(directory):
-  """The training has looked for leases just before this one was written."""
-  tried = []
-
-  def load(path):
-    tried.append(value(path))
-    if len(tried) == 1:
-      commit.remove(path, reader.data_files(path))
-      save(directory, 2)
-    return tried[-1]
-
-  with leases.held(directory.latest_valid, load) as loaded:
-    assert loaded == 2.0
-    save(directory, 3)
-    assert directory.steps() == [2, 3]
-  assert tried == [1.0, 2.0]
-
-
-def test_checkpoint_about_to_be_removed_is_not_taken(directory, monkeypatch):
-  """Between the look for leases and the removal, a reader comes who could read it."""
-  remove, read = commit.remove, []
-
-  def read_before(path, data_files):
-    if not read:
-      other = checkpoint.CheckpointDirectory(directory.directory)
-      chosen = iter([directory.path(1), other.latest_valid()])
-      read.append(leases.read(lambda: next(chosen), value))
-    remove(path, data_files)
-
-  monkeypatch.setattr(commit, "remove", read_before)
-  save(directory, 2)
-  assert read == [2.0]
-
-
-def test_requested_checkpoint_missing_in_state_file_is_read(directory):
-  path = directory.path(1)
-  with leases.lease(path):
-    save(directory, 2)
-  directory._removal.write_state([2])
-  tried = []
-  assert leases.read(lambda: path, lambda path: tried.append(path) or value(path)) == 1.0
-  assert tried == [path, path]
-
-
-def test_a_reader_that_never_comes_in_time_says_so(directory, tmp_path, monkeypatch):
-  refuse_leases(monkeypatch, tf.errors.PermissionDeniedError(None, None, "no"))
+def test_a_reader_that_never_comes_in_time_says_so(directory, monkeypatch):
   monkeypatch.setattr(leases, "_TRIES", 3)
   steps = iter(range(2, 10))
 
@@ -182,7 +131,7 @@ def test_a_damaged_checkpoint_is_not_read_again_and_again(directory):
 
 
 def test_a_lease_is_renewed_in_time(directory, tmp_path):
-  with leases.lease(directory.path(1)):
+  with leases.hold(directory.path(1)):
     (name,) = leased(tmp_path)
     (tmp_path / name).unlink()
     leases.renew()
@@ -199,27 +148,16 @@ def test_void_leases_are_removed_and_others_stay(tmp_path):
   names = [dead, "model.ckpt-2.lease-0-elsewhere-1-1", f"model.ckpt-3.lease-0-{files.writer()}"]
   for name in names:
     (tmp_path / name).touch()
-  assert leases.expire(str(tmp_path), names) == {"model.ckpt-2", "model.ckpt-3"}
+  now = time.time()
+  assert leases.expire(str(tmp_path), names, now) == {"model.ckpt-2", "model.ckpt-3"}
   assert set(leased(tmp_path)) == set(names[1:])
 
 
-@pytest.mark.parametrize("days", [-30, 0, 30])
-def test_clocks_that_differ_neither_end_a_lease_nor_keep_it(days, tmp_path):
-  """The reader's machine writes the lease with a clock that is days off."""
+def test_a_lease_is_void_once_the_newest_checkpoint_is_newer(tmp_path):
   name = "model.ckpt-2.lease-0-elsewhere-1-1"
-  written = time.time() + days * 86400
-
-  def held_at(seconds):
-    return leases.expire(str(tmp_path), [name], clock=lambda: 1000.0 + seconds) == {"model.ckpt-2"}
-
   (tmp_path / name).touch()
-  os.utime(tmp_path / name, (written, written))
-  assert held_at(0)
-  assert held_at(leases.LEASE_SECONDS - 1)
-  os.utime(tmp_path / name, (written + 1, written + 1))  # is renewed
-  assert held_at(leases.LEASE_SECONDS + 1)
-  assert held_at(2 * leases.LEASE_SECONDS)
-  assert not held_at(2 * leases.LEASE_SECONDS + 1)
+  os.utime(tmp_path / name, (1000, 1000))
+  end = 1000 + leases.LEASE_SECONDS
+  assert leases.expire(str(tmp_path), [name], end - 1) == {"model.ckpt-2"}
+  assert leases.expire(str(tmp_path), [name], end) == set()
   assert leased(tmp_path) == []
-  leases.expire(str(tmp_path), [])
-  assert not [file for file in leases._seen if file.startswith(str(tmp_path))]

@@ -33,7 +33,7 @@ def test_cut_off_line_is_ignored_and_then_overwritten(tmp_path):
   ("change", "problem"),
   [
     (lambda line: line[:-5], "Expecting|Unterminated"),
-    (lambda line: line.replace('"batch_size": 10', '"batch_size": "ten"'), "expected int"),
+    (lambda line: line.replace('"batch_size": 10', '"batch_size": "ten"'), "expected an int"),
     (lambda line: line.replace('"mode"', '"sort"'), "'mode' is missing"),
   ],
 )

@@ -3,6 +3,7 @@ read, and the evaluations end by themselves.
 """
 
 import os
+import time
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_what_is_read_is_held_until_it_is_exported(tmp_path):
     name = "looks"
 
     def export(self, estimator, export_path, checkpoint_path, eval_result, is_the_final_export):
-      held.append(leases.expire(str(tmp_path), os.listdir(tmp_path)))
+      held.append(leases.expire(str(tmp_path), os.listdir(tmp_path), time.time()))
 
   train_to(tmp_path, 5)()
   Training().evaluate(tmp_path, EvalSpec(programs.examples(11), exporters=[Looks()]), max_steps=5)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tests.trainer import faults, programs
 from trainer import errors
-from trainer.checkpoints import directory, reader, retention
+from trainer.checkpoints import directory, reader
 from trainer.cli import command
 from trainer.io import storage
 
@@ -18,7 +18,6 @@ UNAVAILABLE = tf.errors.UnavailableError(None, None, "the server is\nbusy")
 def clock(monkeypatch):
   made = faults.Clock()
   monkeypatch.setattr(storage, "RETRIES", storage.Retries(sleep=made.sleep, clock=made))
-  monkeypatch.setattr(storage, "_failing_since", {})
   return made
 
 
@@ -55,14 +54,6 @@ def test_final_failure_names_operation_path_tries_and_time(clock):
   )
   assert raised.value.exit_code == 75
   assert clock() <= storage.RETRIES.total_seconds
-  # What follows in the same process, such as the removal of its lock, does not wait for so long.
-  with pytest.raises(errors.StorageError):
-    storage.retry("remove", "gs://a/lock", failing(10**6))
-  assert clock() <= storage.RETRIES.total_seconds
-  # Another storage is none of its business, and one that answers again is waited for again.
-  assert storage.retry("read", "gs://other/b", failing(2)) == 3
-  assert storage.retry("read", "gs://a/b", failing(0)) == 1
-  assert storage.retry("read", "gs://a/b", failing(2)) == 3
 
 
 @pytest.mark.parametrize(
@@ -100,33 +91,6 @@ def test_a_change_whose_answer_was_lost_is_done_once(monkeypatch):
   assert storage.listdir("ram://late") == ["c", "folder"]
   with pytest.raises(tf.errors.NotFoundError):
     storage.remove("ram://late/b")
-
-
-def test_a_listing_that_is_behind_shows_what_this_process_did(monkeypatch):
-  storage.makedirs("ram://behind")
-  storage.write("ram://behind/old", "")
-  before = tf.io.gfile.listdir("ram://behind")
-  storage.remove("ram://behind/old")
-  storage.write("ram://behind/new", "")
-  monkeypatch.setattr(tf.io.gfile, "listdir", lambda path: list(before))
-  assert storage.listdir("ram://behind") == ["new"]
-  tf.io.gfile.remove("ram://behind/new")  # by another process
-  assert storage.listdir("ram://behind") == []
-
-
-def test_checkpoints_are_found_when_a_listing_is_behind(monkeypatch):
-  folder = "ram://discovery"
-  writer = directory.CheckpointDirectory(folder, retention.Retention(2))
-  stale = []
-  for step in (1, 2, 3):
-    writer.save(step, {"x": tf.constant(float(step))})
-    writer.wait()
-    stale.append(tf.io.gfile.listdir(folder))
-  # What another process sees, which has not written them.
-  monkeypatch.setattr(storage, "_changed", {})
-  for names in stale:
-    monkeypatch.setattr(tf.io.gfile, "listdir", lambda path, names=names: list(names))
-    assert directory.CheckpointDirectory(folder).steps() == [2, 3]
 
 
 def test_state_that_tensorflow_failed_to_read_is_read_again(monkeypatch):

@@ -1,6 +1,7 @@
 """One training at a time in a model_dir: by a file that tells of life."""
 
 import dataclasses
+import errno
 import json
 import os
 import subprocess
@@ -136,11 +137,11 @@ def test_to_remove_the_file_is_to_take_the_folder(tmp_path):
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
-  def rename(*arguments, **options):
-    raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+  def replace(*arguments):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
   with monkeypatch.context() as patch:
-    patch.setattr(tf.io.gfile, "rename", rename)
+    patch.setattr(os, "replace", replace)
     with (
       pytest.raises(errors.OutputError, match="Cannot write .*training.lock.*No space left"),
       TrainingLock(str(tmp_path)).hold(),
@@ -353,7 +354,7 @@ def test_a_network_that_is_down_for_a_while_is_a_warning(elsewhere, monkeypatch,
   with lock.hold():
     with monkeypatch.context() as patch:
       patch.setattr(tf.io.gfile, "GFile", is_down)
-      patch.setattr(storage, "RETRIES", storage.ONCE)
+      patch.setattr(storage, "RETRIES", storage.Retries(total_seconds=0.0))
       beat(lock, lambda: None)  # It reads the file before it writes it.
       lock.check()
     messages = [record.message for record in caplog.records]

@@ -137,7 +137,7 @@ def test_json_lines_have_paths_or_numbers(saved_model, photos, tmp_path):
     [
       "its shape is [1, 2]",
       "no 'image'; there is picture",
-      "the line is damaged (it is [1], expected dict): expected a JSON object",
+      "the line is damaged (it is [1], expected a dict): expected a JSON object",
       "Cannot read ",
       "the line is damaged",
       "too many brackets within brackets",

@@ -117,7 +117,7 @@ BAD = {
   "no JSON": (b"{", 400, "The body is damaged"),
   "no text": (b"\xff\xfe", 400, "The body is damaged"),
   "deep JSON": (b"[" * 200_000, 400, "The body is damaged"),
-  "a list": (b"[]", 400, r"it is \[\], expected dict.*: send a JSON object"),
+  "a list": (b"[]", 400, r"it is \[\], expected a dict.*: send a JSON object"),
   "nothing": (b"{}", 400, 'Expected one of "instances" and "inputs"'),
   "no instance": (b'{"instances": []}', 400, "a list of at least one example"),
   "a wrong shape": (b'{"instances": [[1, 2]]}', 400, r"'image' must be float32\[n, 6, 5, 3\]"),
