@@ -1,7 +1,7 @@
 """A process that imports what takes seconds once, and answers questions as long as this one runs.
 
-    process = KeptProcess([sys.executable, "-m", "trainer.tracking.mlflow_process"], environment)
-    answer = process.ask({"method": "steps"})
+    process = KeptProcess([sys.executable, "-m", "trainer.outputs.check_saved_model"], environment)
+    answer = process.ask({"path": "out/export/1"})
 
 The program reads JSON objects, one a line, from the socket that is its standard input, and writes
 one line for each. It ends when the other side closes the socket, which happens even if a SIGKILL

@@ -129,10 +129,9 @@ def main(argv: list[str]) -> None:
       trials, starter, slots, sweep_dir, _common_flags(), count, _LEASE_SECONDS.value
     ).finish_trials()
 
-  # 5. Show the results, here and in the tracker of the trials.
+  # 5. Show the results.
   found = report.Report(trials, definition)
   paths = found.write_bindings(sweep_dir)
-  _send(found, sweep_dir, paths)
   _show(found, sweep_dir, paths)
 
 
@@ -208,33 +207,6 @@ def _check(starter, asked):
   mistake = starter.check(gin_flags.GIN_FILE.value, rows, gin_flags.GIN_MODULES.value)
   if mistake:
     raise errors.SettingError(f"{_SWEEP_FILE.value}: a trial would not start. {mistake}")
-
-
-def _send(found, sweep_dir, paths):
-  """Sends what came of the sweep to MLflow, if its trials had MLflow's hook."""
-  if not any(
-    os.path.exists(os.path.join(folder, "mlflow.json"))
-    for one in found.trials
-    for folder in found.folders(sweep_dir, one)
-  ):
-    return
-  from trainer.sweep import page
-  from trainer.tracking import sweep_runs, trackers  # These modules import TensorFlow.
-
-  table, html = (os.path.join(sweep_dir, name) for name in ("trials.csv", "report.html"))
-  found.write_csv(table)
-  local_files.write(html, page.page(found, sweep_dir), "--sweep_dir")
-  ended = {"complete": trackers.FINISHED, "pruned": trackers.KILLED, "failed": trackers.FAILED}
-  folders = {
-    folder: ended[found.state(one)]
-    for one in found.trials
-    if found.state(one) in ended
-    for folder in found.folders(sweep_dir, one)
-  }
-  files = {os.path.basename(path): path for path in (table, html, *paths)}
-  best = found.best()[:1] if len(found.metrics) == 1 else []
-  results = [dict(zip(found.metrics, one.values, strict=True)) for one in best]
-  sweep_runs.finish(sweep_dir, next(iter(results), {}), files, folders)
 
 
 def _show(found, sweep_dir, paths):

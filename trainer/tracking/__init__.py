@@ -9,4 +9,4 @@ tracker misses stay in metrics.jsonl. The thread sends them when the tracker ans
 the training, its next start or `python -m trainer.tracking MODEL_DIR` sends them.
 """
 
-__all__ = ["mlflow_hook", "record", "sweep_runs", "trackers", "wandb_hook"]
+__all__ = ["mlflow_hook", "record", "wandb_hook"]

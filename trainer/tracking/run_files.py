@@ -10,7 +10,6 @@ from trainer.io import paths, storage
 from trainer.outputs import exporters
 from trainer.plot import curves, html_page, run_report, runs_report
 from trainer.reporting import trial_file
-from trainer.tracking import trackers
 
 CONFIG, REPORT, EXPORT = "config", "report", "export"
 ALL = (CONFIG, REPORT, EXPORT)
@@ -33,12 +32,6 @@ def name_of(model_dir: str) -> str:
   return trial.title if trial else os.path.basename(os.path.abspath(model_dir.rstrip("/")))
 
 
-def send(tracker: trackers.Tracker, model_dir: str, wanted: Sequence[str]) -> None:
-  """Sends files of a run to a tracker; see `of_run`."""
-  with of_run(model_dir, wanted) as files:
-    tracker.add_files(files)
-
-
 @contextlib.contextmanager
 def of_run(model_dir: str, wanted: Sequence[str]) -> Iterator[dict[str, str]]:
   """Yields the files and folders of a run that a tracker gets: name there → path on this machine.
@@ -47,18 +40,21 @@ def of_run(model_dir: str, wanted: Sequence[str]) -> Iterator[dict[str, str]]:
     model_dir: the folder of the run.
     wanted: CONFIG for the configuration and environment.json; REPORT for report.html (if matplotlib
       is installed) and the evaluation reports; EXPORT for the newest SavedModel of each exporter.
+      Of a folder on another file system, only report.html.
   """
   names = list(_CONFIGS) if CONFIG in wanted else []
   if REPORT in wanted:
     names.append(_EVALUATIONS)
   if EXPORT in wanted:
     names += _exports(model_dir)
+  found = {name: os.path.join(model_dir, name) for name in names}
+  # Trackers take files of this machine alone.
+  found = {
+    name: path
+    for name, path in found.items()
+    if storage.exists(path) and not storage.is_remote(path)
+  }
   with tempfile.TemporaryDirectory() as own:
-    found = {
-      name: _local(os.path.join(model_dir, name), own)
-      for name in names
-      if storage.exists(os.path.join(model_dir, name))
-    }
     if REPORT in wanted and importlib.util.find_spec("matplotlib"):
       found["report.html"] = os.path.join(own, "report.html")
       html_page.save(found["report.html"], run_report.page(model_dir, curves.collect([model_dir])))
@@ -73,18 +69,3 @@ def _exports(model_dir):
   folders = [base, *(os.path.join(base, name.rstrip("/")) for name in storage.listdir(base))]
   newest = [exporters.newest(folder) for folder in folders if storage.isdir(folder)]
   return [path.removeprefix(model_dir).lstrip("/") for path in newest if path]
-
-
-def _local(path, folder):
-  """Returns a local path of a file or folder; copies a remote one to a folder first."""
-  if not storage.is_remote(path):
-    return path
-  target = os.path.join(folder, path.partition("://")[2].lstrip("/"))
-  if not storage.isdir(path):
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    storage.copy(path, target, overwrite=True)
-    return target
-  for top, _, names in storage.walk(path):
-    for name in names:
-      _local(os.path.join(top, name), folder)
-  return target

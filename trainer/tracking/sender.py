@@ -1,19 +1,18 @@
-"""A thread that sends the lines of a run to its tracker during the run.
+"""A thread that sends a run to its tracker while the training goes on.
 
-    sender = Sender(tracker, "out/digits", begun_at=0)
+    sender = Sender(hook, "out/digits", begun_at=0)
     sender.start()
-    sender.ask(lambda: tracker.close("FINISHED"))   # after the present lines
-    sender.wait(10.0)                               # at most so long
+    sender.finish("FINISHED", ["config"], patience=60.0)
 
 Only this thread calls the tracker. If the tracker does not answer, the thread tries again later,
 less and less often, and logs one warning.
 """
 
 import atexit
-import collections
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from absl import logging
 
@@ -21,13 +20,16 @@ from trainer import errors
 from trainer.checkpoints import file_names
 from trainer.io import storage
 from trainer.reporting import metrics_file
-from trainer.tracking import trackers, unsent_lines
+from trainer.tracking import run_files, unsent_lines
+
+if TYPE_CHECKING:
+  from trainer.tracking import hook
 
 _LONGEST_PAUSE = 60.0  # seconds between two tries of a tracker that does not answer
 
 
 class Sender:
-  """Sends the lines and files of one run.
+  """Sends the lines, parameters and files of one run.
 
   Args:
     tracker: the tracker of the run.
@@ -38,7 +40,7 @@ class Sender:
 
   def __init__(
     self,
-    tracker: trackers.Tracker,
+    tracker: "hook.TrackingHook",
     model_dir: str,
     begun_at: int | None = None,
     seconds: float = 5.0,
@@ -48,13 +50,9 @@ class Sender:
     self._begun_at = begun_at
     self._seconds = seconds
     self._lines: unsent_lines.UnsentLines | None = None
-    self._asked: collections.deque[Callable[[], None]] = collections.deque()
+    self._ending: tuple[str, Sequence[str]] | None = None
+    self._has_parameters = self._is_left = False
     self._wake = threading.Event()
-    self._changed = threading.Condition()
-    self._rounds_asked = self._rounds_done = self._rounds_failed = 0
-    self._is_silent = False
-    self._stopped = threading.Event()
-    self._pause = seconds
     # A daemon: the thread must not keep a process alive that somebody ends.
     self._thread = threading.Thread(target=self._work, name="tracking", daemon=True)
 
@@ -64,41 +62,31 @@ class Sender:
     # If the interpreter ends while a daemon is in C++ code, the process crashes.
     atexit.register(self._leave)
 
-  def ask(self, what: Callable[[], None]) -> None:
-    """Queues a call for the thread, after all present lines."""
-    self._asked.append(what)
+  def finish(self, status: str, artifacts: Sequence[str], patience: float) -> None:
+    """Has the thread send the rest, and end; waits for it at most `patience` seconds.
 
-  def wait(self, seconds: float) -> bool:
-    """Waits, at most so many seconds, for a try to send all; returns whether it succeeded."""
-    with self._changed:
-      self._rounds_asked += 1
-      wanted = self._rounds_asked
-      self._wake.set()
-      self._changed.wait_for(lambda: max(self._rounds_done, self._rounds_failed) >= wanted, seconds)
-      if self._rounds_done < wanted and not self._is_silent:
-        self._warn("has not taken all yet")
-      return self._rounds_done >= wanted
-
-  def stop(self) -> None:
-    """Ends the thread after its present try."""
-    self._stopped.set()
+    Args:
+      status: how the training ended, see `hook`.
+      artifacts: the kinds of files to send, see `run_files`.
+      patience: seconds.
+    """
+    self._ending = status, artifacts
     self._wake.set()
+    self._thread.join(patience)
+    if self._thread.is_alive():
+      self._warn("has not taken all yet")
 
-  def _leave(self):
-    """Waits, at the exit of the process, for the end of the present request alone."""
-    self.stop()
-    self._thread.join()
+  def send(self, status: str = "", artifacts: Sequence[str] | None = None) -> None:
+    """Sends what the tracker lacks, in the caller's thread; raises what the tracker raises.
 
-  def send(self) -> None:
-    """Sends all present lines, and makes the queued calls, in the caller's thread.
-
-    Raises:
-      UnreachableError: the tracker does not answer.
+    Args:
+      status: how the training ended; "" if it goes on or nobody knows.
+      artifacts: the kinds of files to send, after the parameters; None while a training goes on.
     """
     if self._lines is None:
       # The tracker returns its steps for these kinds, and UnsentLines omits them.
       kinds = {line["kind"] for line in metrics_file.read(self._model_dir)}
-      sent = self._tracker.open(kinds)
+      sent = self._tracker.open(self._model_dir, kinds)
       self._lines = unsent_lines.UnsentLines(
         self._model_dir, sent, self._begun_at, self._tracker.record.saved
       )
@@ -106,40 +94,54 @@ class Sender:
       self._tracker.send(lines)
       self._lines.mark_sent(lines)
       self._note(lines)
-    while self._asked and not self._stopped.is_set():
-      self._asked[0]()
-      self._asked.popleft()
+    is_last = artifacts is not None
+    if not self._has_parameters or is_last:
+      parameters = run_files.parameters(self._model_dir)
+      self._has_parameters = bool(parameters)
+      if parameters or is_last:
+        self._tracker.set_parameters(parameters)
+    if artifacts is not None:
+      with run_files.of_run(self._model_dir, artifacts) as files:
+        self._tracker.add_files(files)
+    if status:
+      self._tracker.close(status)
+
+  def _leave(self):
+    """Waits, at the exit of the process, for the end of the present try."""
+    self._is_left = True
+    self._wake.set()
+    self._thread.join()
 
   def _work(self):
-    while not self._stopped.is_set():
-      self._wake.wait(self._pause)
+    pause = self._seconds
+    while not self._is_left:
+      self._wake.wait(pause)
       self._wake.clear()
-      if not self._stopped.is_set():
-        self._try()
+      if self._is_left:
+        break
+      # `finish` may come during a try: then another try sends the rest.
+      ending = self._ending
+      pause = self._seconds if self._try(*ending or ()) else min(2 * pause, _LONGEST_PAUSE)
+      if ending:
+        break
     atexit.unregister(self._leave)
 
-  def _try(self):
-    wanted = self._rounds_asked
+  def _try(self, *ending):
+    """Sends; returns whether the tracker took all."""
     try:
-      self.send()
+      self.send(*ending)
     # A tracker's library may raise anything, and a dead thread could not warn anybody.
     except Exception as error:
-      self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-      if not self._is_silent:
+      if not self._tracker.has_warned:
         self._warn(f"does not take the run's data: {errors.first_line(error)}")
-      self._is_silent = True
-      with self._changed:
-        self._rounds_failed = wanted
-        self._changed.notify_all()
-      return
-    if self._is_silent:
+      return False
+    if self._tracker.has_warned:
       logging.info("%s answers again, and has all.", self._tracker.name)
-    self._pause, self._is_silent = self._seconds, False
-    with self._changed:
-      self._rounds_done = wanted
-      self._changed.notify_all()
+    self._tracker.has_warned = False
+    return True
 
   def _warn(self, problem):
+    self._tracker.has_warned = True
     logging.warning(
       "%s %s. The training goes on. The next start of this training sends the rest, or: "
       "python -m trainer.tracking %s",

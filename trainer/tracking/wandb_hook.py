@@ -4,16 +4,29 @@
     WandbHook.project = "digits"
     WandbHook.mode = "offline"
 
+wandb's own process keeps all values on the disk, and sends them when the server answers.
+
 Layout: <model_dir>/wandb has wandb's files; see `trainer.tracking.record` for wandb.json.
 """
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Annotated
+import importlib.util
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
+from trainer import errors
+from trainer.cli import installation
 from trainer.config import gin_names
+from trainer.reporting import trial_file
 from trainer.settings import setting_types
-from trainer.tracking import hook, run_files, trackers, wandb_run
+from trainer.tracking import hook, run_files
+from trainer.tracking import record as record_lib
+
+STEP = "global_step"
+
+_INIT_SECONDS = 15.0  # wandb's wait for its server at the beginning; its default is 90
 
 
 @gin_names.configurable(module="trainer")
@@ -37,6 +50,8 @@ class WandbHook(hook.TrackingHook):
     SettingError: wandb is missing, or a value cannot work.
   """
 
+  name = "Weights & Biases"
+
   project: str = ""
   entity: str = ""
   run_name: str = ""
@@ -46,15 +61,82 @@ class WandbHook(hook.TrackingHook):
   seconds: setting_types.Positive = 5.0
 
   def __post_init__(self) -> None:
-    wandb_run.require()
+    if importlib.util.find_spec("wandb") is None:
+      raise errors.SettingError(f"WandbHook needs wandb: {installation.command('wandb')}.")
+    self._run: Any = None
+    self._model_dir = ""
 
-  def make_tracker(self, model_dir: str) -> trackers.Tracker:
-    """Returns the run of a model_dir in Weights & Biases."""
-    return wandb_run.WandbRun(
-      model_dir,
-      self.project,
-      self.entity,
-      self.run_name or run_files.name_of(model_dir),
-      self.mode,
-      self.tags,
+  def open(self, model_dir: str, kinds: Iterable[str]) -> Mapping[str, Iterable[int]]:
+    """Makes the run, or resumes it; returns kind → the steps that wandb has."""
+    # After a training, `finished` goes on with the run of this process.
+    if self._run is None or self._model_dir != model_dir:
+      self._model_dir = model_dir
+      known = record_lib.read(model_dir, "wandb")
+      self.record = (
+        known
+        if known and known.project == self.project
+        else record_lib.Record(
+          record_lib.path(model_dir, "wandb"), server=self.entity, project=self.project
+        )
+      )
+      self._run = self._init()
+      # wandb's own step may not go back, and one step may come in several lines.
+      self._run.define_metric(STEP, hidden=True)
+      self._run.define_metric("*", step_metric=STEP)
+      self.record.run = self._run.id
+      self.record.write()
+    newest = self.record.sent
+    return {kind: range(newest[kind] + 1) for kind in kinds if kind in newest}
+
+  def _init(self):
+    import wandb
+
+    trial = trial_file.read(self._model_dir)
+    return wandb.init(
+      project=self.project or None,
+      entity=self.entity or None,
+      name=self.run_name or run_files.name_of(self._model_dir),
+      mode=self.mode or None,
+      tags=list(self.tags) or None,
+      group=trial.sweep if trial else None,
+      job_type="trial" if trial else None,
+      id=self.record.id,
+      resume="allow",
+      dir=self._model_dir,
+      settings=wandb.Settings(init_timeout=_INIT_SECONDS, silent=True),
     )
+
+  def send(self, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Gives lines of metrics.jsonl to wandb; a metric is "eval_<name>/loss" there."""
+    for line in lines:
+      self._run.log({**hook.values_of(line), STEP: line["step"]})
+
+  def set_parameters(self, parameters: Mapping[str, str]) -> None:
+    """Gives wandb the parameters, numbers as numbers."""
+    values = {name: _number(text) for name, text in parameters.items()}
+    self._run.config.update(values, allow_val_change=True)
+
+  def add_files(self, files: Mapping[str, str]) -> None:
+    """Gives wandb the files as an artifact with versions."""
+    import wandb
+
+    # Not Run.save: it links to the files, and some files are temporary.
+    artifact = wandb.Artifact(f"files-{self.record.id}", type="files")
+    for name, path in files.items():
+      (artifact.add_dir if os.path.isdir(path) else artifact.add_file)(path, name=name)
+    self._run.log_artifact(artifact)
+
+  def close(self, status: str) -> None:
+    """Notes how the training ended. wandb's own process sends the rest."""
+    if status != hook.FINISHED:
+      self._run.finish(exit_code=1)
+      self._run = None
+    # A finished training still sends its export, and wandb finishes with the process.
+
+
+def _number(text):
+  """Returns the number that a gin text is, or the text."""
+  try:
+    return json.loads(text)
+  except ValueError:
+    return text

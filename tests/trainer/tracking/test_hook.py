@@ -1,145 +1,142 @@
-"""What a tracking hook has its thread do, and when."""
+"""What a tracking hook sends in a training, and when."""
 
+import math
+import threading
 import types
 
 import pytest
 
+import trainer
+from tests.trainer import programs
 from trainer.loop import preemption
-from trainer.tracking import hook, run_files, sender
+from trainer.reporting import metrics_file
+from trainer.tracking import hook, record
 
 
-class Tracker:
-  """Notes what it is asked for."""
+class Hook(hook.TrackingHook):
+  """Keeps what it is told, in order."""
 
-  def __init__(self, calls):
-    self.calls = calls
+  name = "a tracker"
+  artifacts = ("config",)
+  seconds = 3600.0  # so that only the end has the thread send
+
+  def __init__(self):
+    self.said = []
+
+  def open(self, model_dir, kinds):
+    self.record = record.read(model_dir, "test") or record.Record(record.path(model_dir, "test"))
+    self.said.append("open")
+    newest = self.record.sent
+    return {kind: range(newest[kind] + 1) for kind in kinds if kind in newest}
+
+  def send(self, lines):
+    self.said.append([(line["kind"], line["step"]) for line in lines])
 
   def set_parameters(self, parameters):
-    self.calls.append(("parameters", parameters))
+    self.said.append("parameters")
+
+  def add_files(self, files):
+    self.said.append(sorted(files))
 
   def close(self, status):
-    self.calls.append(("close", status))
+    self.said.append(status)
 
 
-class Sender:
-  """Runs what it is asked at once."""
-
-  def __init__(self, calls, tracker, model_dir, step, seconds):
-    self.calls = calls
-    calls.append(("begin", step, seconds))
-
-  def start(self):
-    pass
-
-  def ask(self, function):
-    function()
-
-  def wait(self, patience):
-    self.calls.append(("wait", patience))
-
-  def stop(self):
-    self.calls.append("stop")
+def train_and_evaluate(folder, max_steps, following):
+  trainer.train_and_evaluate(
+    programs.estimator(folder, save_checkpoints_steps=10, save_summary_steps=10),
+    trainer.TrainSpec(programs.train_input, max_steps, [following]),
+    trainer.EvalSpec(programs.examples(16)),
+  )
 
 
-@pytest.fixture
-def calls(monkeypatch):
-  calls = []
-  monkeypatch.setattr(sender, "Sender", lambda *args: Sender(calls, *args))
-  monkeypatch.setattr(run_files, "parameters", lambda model_dir: {"lr": "0.1"})
-  monkeypatch.setattr(run_files, "send", lambda tracker, folder, wanted: calls.append(list(wanted)))
-  return calls
+def test_a_training_with_evaluations(tmp_path):
+  following = Hook()
+  train_and_evaluate(tmp_path, 20, following)
+  assert following.said == [
+    "open",
+    [("train", 10), ("eval", 10), ("train", 20), ("eval", 20)],
+    *("parameters", [], hook.FINISHED),
+    *("open", "parameters", [], hook.FINISHED),
+  ]
 
 
-def make(calls, artifacts=run_files.ALL):
-  made = hook.TrackingHook()
-  made.artifacts = artifacts
-  made.make_tracker = lambda model_dir: Tracker(calls)
-  return made
+def test_an_estimator_alone_sends_at_its_end(tmp_path):
+  following = Hook()
+  estimator = programs.estimator(tmp_path, save_summary_steps=10)
+  estimator.train(programs.train_input, [following], max_steps=10)
+  assert following.said == ["open", [("train", 10)], "parameters", [], hook.FINISHED]
 
 
-def estimator(is_chief=True, step=10):
-  device = types.SimpleNamespace(is_chief=is_chief)
-  return types.SimpleNamespace(device=device, model_dir="/run", latest_step=lambda: step)
-
-
-BEGIN = ("begin", 10, 5.0)
-PARAMETERS = ("parameters", {"lr": "0.1"})
-FINISHED = [("close", "FINISHED"), ("wait", 60.0)]
-
-
-def test_parameters_are_sent_after_the_second_loop_once(calls):
-  made, one = make(calls), estimator()
-  made.begin(one)
-  made(20, {}, one)
-  assert calls == [BEGIN]
-  for step in (30, 40):
-    made(step, {}, one)
-  made.end(40, one)
-  assert calls == [BEGIN, PARAMETERS, ["config"], *FINISHED]
-
-
-def test_a_training_of_one_loop_sends_them_at_its_end(calls):
-  made, one = make(calls, artifacts=["report"]), estimator(step=None)
-  made.begin(one)
-  made(20, {}, one)
-  made.end(20, one)
-  assert calls == [("begin", 0, 5.0), PARAMETERS, *FINISHED]
-
-
-def test_files_come_after_the_last_export_and_the_thread_ends(calls):
-  made, one = make(calls), estimator()
-  made.begin(one)
-  made.end(20, one)
-  calls.clear()
-  made.finished(one)
-  assert calls == [["config", "report", "export"], *FINISHED, "stop"]
-
-
-def test_a_process_that_only_exports_sends_all(calls):
-  make(calls).finished(estimator())
-  assert calls == [
-    ("begin", None, 5.0),
-    PARAMETERS,
-    ["config"],
-    ["config", "report", "export"],
-    *FINISHED,
-    "stop",
+def test_export_only_process_sends_what_a_killed_one_left(tmp_path):
+  estimator = programs.estimator(tmp_path)
+  estimator.train(programs.train_input, max_steps=10)
+  following = Hook()
+  train_and_evaluate(tmp_path, 10, following)
+  assert following.said == [
+    "open",
+    [("train", 10), ("eval", 10)],
+    *("parameters", [], hook.FINISHED),
   ]
 
 
 @pytest.mark.parametrize(
   ("error", "status"),
   [
-    (ValueError("x"), "FAILED"),
-    (KeyboardInterrupt(), "KILLED"),
-    (preemption.Preempted(), "KILLED"),
+    (ValueError("no"), hook.FAILED),
+    (KeyboardInterrupt(), hook.KILLED),
+    (preemption.Preempted(), hook.KILLED),
   ],
 )
-def test_a_failure_hurries(calls, error, status):
-  made, one = make(calls), estimator()
-  made.begin(one)
-  made.failed(error, one)
-  made.failed(error, one)
-  assert calls == [BEGIN, ("close", status), ("wait", 2.0), "stop"]
+def test_a_training_that_fails_says_so_and_hurries(tmp_path, error, status, monkeypatch):
+  patience = []
+  join = threading.Thread.join
+  monkeypatch.setattr(
+    threading.Thread,
+    "join",
+    lambda self, timeout=None: (
+      patience.append(timeout) if self.name == "tracking" else None,
+      join(self),
+    ),
+  )
+
+  def fail(step, metrics, estimator):
+    raise error
+
+  following = Hook()
+  estimator = programs.estimator(tmp_path)
+  with pytest.raises(type(error)):
+    estimator.train(programs.train_input, [following, fail], max_steps=5)
+  assert following.said == ["open", "parameters", [], status]
+  assert patience == [2.0]
 
 
-def test_only_the_chief_sends(calls):
-  made, one = make(calls), estimator(is_chief=False)
-  made.begin(one)
-  made(20, {}, one)
-  made(30, {}, one)
-  made.end(30, one)
-  made.failed(ValueError("x"), one)
-  made.finished(one)
-  assert calls == []
+def test_only_the_chief_sends(tmp_path):
+  device = types.SimpleNamespace(is_chief=False)
+  estimator = types.SimpleNamespace(device=device, model_dir=str(tmp_path), latest_step=lambda: 10)
+  following = Hook()
+  for call in (
+    lambda: following.begin(estimator),
+    lambda: following(20, {}, estimator),
+    lambda: following.end(20, estimator),
+    lambda: following.failed(ValueError("x"), estimator),
+    lambda: following.finished(estimator),
+  ):
+    call()
+  assert following.said == []
 
 
-def test_a_second_training_has_its_own_thread_and_parameters(calls):
-  made, one = make(calls, artifacts=()), estimator()
-  for _ in range(2):
-    made.begin(one)
-    for step in (20, 30):
-      made(step, {}, one)
-    made.end(30, one)
-  training = [BEGIN, PARAMETERS, *FINISHED]
-  assert calls == [*training, "stop", *training]
+def test_metrics_have_the_kind_and_none_is_nan(tmp_path):
+  values = {"loss": 1, "ok": True, "bad": math.inf, "a/b": 0.1, "step": 3.0, "kind": 4.0}
+  metrics_file.append(str(tmp_path), "eval_test", 10, values)
+  [line] = metrics_file.read(str(tmp_path))
+  found = hook.values_of(line)
+  assert math.isnan(found.pop("eval_test/bad"))
+  assert found == {
+    "eval_test/loss": 1.0,
+    "eval_test/ok": 1.0,
+    "eval_test/a/b": 0.1,
+    "eval_test/step_": 3.0,
+    "eval_test/kind_": 4.0,
+  }
+  assert all(type(value) is float for value in found.values())

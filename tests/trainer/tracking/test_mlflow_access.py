@@ -10,9 +10,9 @@ import pytest
 import trainer
 from tests.trainer import programs
 from trainer import errors
-from trainer.tracking import later, main, mlflow_run, record, trackers
+from trainer.tracking import main, record
 
-pytest.importorskip("mlflow")
+mlflow = pytest.importorskip("mlflow")
 
 TOKEN, USER = "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
 
@@ -75,35 +75,26 @@ def test_a_training_without_access_says_once_what_to_set(
   assert estimator.latest_step() == 20
   said = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
   [warning] = [each for each in said if "MLflow" in each]
-  assert f"access is refused: set {USER}, or {TOKEN}" in warning
+  assert str(status) in warning or "Permission denied" in warning
   assert f"python -m trainer.tracking {tmp_path}" in warning
   assert set(server.seen) == {"Bearer a wrong one"}
 
 
 def test_later_too(tmp_path, monkeypatch, refusing):
   record.Record(record.path(str(tmp_path), "mlflow"), project="tests").write()
-  with pytest.raises(trackers.UnreachableError, match=f"access is refused.*{TOKEN}.*401"):
-    later.send(str(tmp_path), refusing(401).uri)
   monkeypatch.setattr(main, "_TRACKING_URI", types.SimpleNamespace(value=refusing(401).uri))
-  with pytest.raises(errors.OutputError, match=f"Cannot send .*: access is refused.*{TOKEN}"):
+  with pytest.raises(errors.OutputError, match=f"Cannot send .*401.*{USER}, or {TOKEN}, give"):
     main.main(["", str(tmp_path)])
 
 
 def test_a_token_that_is_set_afterwards_is_used(tmp_path, monkeypatch, refusing):
   """As in a notebook."""
   server = refusing(401)
-  run = mlflow_run.MlflowRun(str(tmp_path), server.uri, "tests", "a")
+  following = trainer.MLflowHook(tracking_uri=server.uri, experiment="tests")
   for token in (None, "the token"):
     if token:
       monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", token)
-    with pytest.raises(trackers.UnreachableError):
-      run.open([])
+    with pytest.raises(mlflow.MlflowException):
+      following.open(str(tmp_path), [])
   assert server.seen[0] is None
   assert server.seen[-1] == "Bearer the token"
-
-
-def test_a_server_that_fails_is_no_matter_of_access(tmp_path, refusing):
-  with pytest.raises(trackers.UnreachableError) as caught:
-    mlflow_run.MlflowRun(str(tmp_path), refusing(500).uri, "tests", "a").open([])
-  assert TOKEN not in str(caught.value)
-  assert "500" in str(caught.value)
