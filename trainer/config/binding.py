@@ -3,8 +3,6 @@
 gin's errors become one or two sentences with the file, the line and similar names.
 """
 
-import importlib.metadata
-import importlib.util
 import inspect
 import os
 import sys
@@ -80,27 +78,13 @@ def find(selector: str, place: str, allowed: trust.Allowed) -> Any:
   unused = [
     name for name in _modules() if name.rpartition(".")[2] == module and name not in sys.modules
   ]
-  if selector.startswith("keras."):
-    hint = _of_keras(selector)
-  elif unused:
+  hint = _near(selector)
+  if unused and not selector.startswith("keras."):
     hint = f" Add `import {unused[0]}` to the gin file."
-  else:
-    hint = _near(selector)
   raise errors.SettingError(
     f"{place}: no configurable has the name "
     f"{selector}.{hint or ' Does the gin file import the module that registers it?'}"
   )
-
-
-# Names that Keras got after the oldest version that Octet supports.
-_NEWER = {"keras.optimizers.Muon": "3.10"}
-
-
-def _of_keras(selector):
-  installed = importlib.metadata.version("keras")
-  if since := _NEWER.get(selector):
-    return f" It came with Keras {since}; this Python has Keras {installed}."
-  return f" Keras {installed} has no such name.{_near(selector)}"
 
 
 def _near(selector):
@@ -158,8 +142,7 @@ def _import(scope, statement, place, allowed):
       and f"{name}.".startswith(f"{error.name}.")
     ):
       raise errors.SettingError(
-        f"{place}: there is no module {name}."
-        f"{config_files.did_you_mean(name, _modules())}{_where_from(name)}"
+        f"{place}: there is no module {name}.{config_files.did_you_mean(name, _modules())}"
       ) from None
     what = f"{type(error).__name__}: {error} ({_where_raised(error)})"
     raise errors.SettingError(f"{place}: cannot import {name}. {what}") from error
@@ -181,23 +164,6 @@ def _importable(module):
 def _where_raised(error):
   last = traceback.extract_tb(error.__traceback__)[-1]
   return f"{os.path.basename(last.filename)}:{last.lineno}"
-
-
-def _where_from(module):
-  """Returns a sentence about a missing module: where its package is, and which other it hides."""
-  root, _, inner = module.partition(".")
-  spec = importlib.util.find_spec(root) if inner else None
-  if spec is None or not spec.submodule_search_locations:
-    return ""
-  here = [os.path.realpath(path) for path in spec.submodule_search_locations]
-  others = [
-    os.path.realpath(os.path.join(path, root)) for path in (os.getcwd(), config_files.SHIPPED)
-  ]
-  hidden = [path for path in others if path not in here and os.path.isdir(path)]
-  text = f" Python imported {root} from {here[0]}"
-  if hidden:
-    text += f", and so hides {hidden[0]} of the same name: give that package a name of its own"
-  return text + "."
 
 
 def _bind(statement, place, allowed):
@@ -227,13 +193,10 @@ def _resolve(value, place, allowed):
       )
     return gin_internals.ConfigurableReference(value.name, value.evaluate)
   if isinstance(value, config_files.Macro):
-    matches = gin_internals.constants(value.name)
-    if len(matches) > 1:
-      raise errors.SettingError(
-        f"{place}: %{value.name} is ambiguous: write one of "
-        f"{', '.join(f'%{name}' for name in matches)}."
-      )
-    return gin_internals.macro_or_constant(value.name)
+    try:
+      return gin_internals.macro_or_constant(value.name)
+    except ValueError as error:  # Several constants fit.
+      raise errors.SettingError(f"{place}: {error}") from None
   if isinstance(value, dict):
     return {
       _resolve(key, place, allowed): _resolve(item, place, allowed) for key, item in value.items()
@@ -259,29 +222,17 @@ def _checked(call, place, allowed):
 
 def _why_not(configurable, selector, name):
   """Returns a sentence that says why gin refused to bind a parameter."""
-  known = named_parameters(configurable)
-  denied = configurable.denylist or ()
-  allowed = [other for other in configurable.allowlist or known if other not in denied]
-  if name in denied:
-    run = (
-      gin_internals.configurable("trainer.run")
-      if "trainer.run" in gin_internals.all_selectors()
-      else None
-    )
-    # `run` passes these on to other objects: RunConfig.train_steps, for example, comes from
-    # run.train_steps.
-    if run and name in named_parameters(run):
-      return f"gin cannot set {selector}.{name}: bind run.{name}."
-    return (
-      f"gin cannot set {selector}.{name}: give the flag --{name}, or the argument in the call of "
-      f"{selector}."
-    )
-  if selector == "run" and name in flags.FLAGS:
-    return f"gin cannot set {selector}.{name}: give the flag --{name}."
-  if name in known:
-    return f"gin cannot set {selector}.{name}, only {', '.join(allowed)}."
-  near = config_files.did_you_mean(name, allowed) or f" It has: {', '.join(allowed) or 'none'}."
-  return f"{selector} has no parameter {name}.{near}"
+  known = configurable.allowlist or named_parameters(configurable)
+  if name not in (configurable.denylist or ()) and not (selector == "run" and name in flags.FLAGS):
+    near = config_files.did_you_mean(name, known) or f" It has: {', '.join(known) or 'none'}."
+    return f"{selector} has no parameter {name}.{near}"
+  # `run` passes these on to other objects: RunConfig.train_steps, for example, comes from
+  # run.train_steps.
+  if "trainer.run" in gin_internals.all_selectors() and name in named_parameters(
+    gin_internals.configurable("trainer.run")
+  ):
+    return f"gin cannot set {selector}.{name}: bind run.{name}."
+  return f"gin cannot set {selector}.{name}: give the flag --{name}, or the argument in the call."
 
 
 def _modules():

@@ -22,11 +22,9 @@ def check(places: Mapping[gin_internals.Key, str], root: Any = None) -> None:
 
   Raises:
     SettingError: a macro has no value or refers to itself; a macro from the command line, or a
-      macro written like a parameter, is unused; a function call makes its own argument; or a
-      required parameter is missing.
+      macro written like a parameter, is unused; or a required parameter is missing.
   """
   _check_macros(places)
-  _check_calls(places)
   _check_use(places, root)
   bound = {(selector, name) for (_, selector, name), _ in gin_internals.each_binding()}
   for selector, name, place in _required(places, root):
@@ -38,7 +36,6 @@ def check(places: Mapping[gin_internals.Key, str], root: Any = None) -> None:
 
 
 def _check_macros(places):
-  unset = []
   for key, value in gin_internals.each_binding():
     for reference in gin_internals.iterate_references(value):
       name = "/".join(reference.scopes)
@@ -50,18 +47,9 @@ def _check_macros(places):
           f"{places[key]}: %{name} has no value: add `{name} = "
           f"...`.{files.did_you_mean(name, known)}"
         )
-      if gin_internals.is_constant(reference) and name == "gin.REQUIRED":
-        unset.append(key)
   for scope, selector in gin_internals.bindings():
     if selector == "gin.macro":
       _count_values(scope, (), {})
-  if unset:
-    first, *others = [text.key_text(*key) for key in unset]
-    more = f" The same holds for {', '.join(others)}." if others else ""
-    raise errors.SettingError(
-      f"{places[unset[0]]}: {first} needs a value: add `{first} = ...` to a gin file or "
-      f"--gin_bindings.{more}"
-    )
 
 
 def _check_use(places, root):
@@ -117,43 +105,6 @@ def _count_values(name, within, counted):
       f"The macro {name} has {counted[name]:,} values of macros; expected at most {_MOST_VALUES:,}."
     )
   return counted[name]
-
-
-def _check_calls(places):
-  """Raises SettingError if `@name()` makes its own argument: gin would never end."""
-  checked: set[tuple[str, str]] = set()
-  for scope, selector in gin_internals.bindings():
-    _follow_calls((scope, selector), (), checked, places)
-
-
-def _follow_calls(call, within, checked, places):
-  """Follows the calls that gin makes for (scope, selector); `within` are the calls around it."""
-  if call in checked:
-    return
-  for key, value in _arguments(*call).items():
-    for reference in gin_internals.iterate_references(value):
-      if not reference.evaluate:
-        continue
-      inner = "/".join(reference.scopes) or call[0], reference.configurable.selector
-      if inner in (*within, call):
-        where, called = text.key_text(*key), reference.scoped_selector
-        raise errors.SettingError(
-          f"{places[key]}: {where} = @{called}() calls {called} to make an argument of its own "
-          "call: to pass the function itself, leave out the brackets."
-        )
-      _follow_calls(inner, (*within, call), checked, places)
-  checked.add(call)
-
-
-def _arguments(scope, selector):
-  """Returns the bindings that a call in a scope gets: (scope, selector, parameter) → value."""
-  parts = scope.split("/") if scope else []
-  found = {}
-  for end in range(len(parts) + 1):
-    outer = "/".join(parts[:end])
-    for name, value in gin_internals.bindings().get((outer, selector), {}).items():
-      found[name] = (outer, selector, name), value  # Of an inner scope instead of an outer one's.
-  return dict(found.values())
 
 
 def _required(places, root):

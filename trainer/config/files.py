@@ -163,29 +163,15 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
   return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
-def value_error(token: str) -> str:
-  """Returns a message for a token that is no gin value, with the correct spelling."""
-  meant = {
-    "true": "True",
-    "false": "False",
-    "none": "None",
-    "null": "None",
-    "nan": "a number",
-    "inf": "1e999",
-  }.get(token.lower())
-  hint = (
-    f"did you mean {meant}?"
-    if meant
-    else f'strings need quotes ("{token}"), functions an @ and macros a % in front.'
-  )
-  return f"{token} is not a value: {hint}"
-
-
 def _explain(message):
   """Shortens gin's message for a syntax error to one sentence."""
   marker = "Failed to parse token "
   if marker in message:
-    return value_error(message.partition(marker)[2].strip("'"))
+    token = message.partition(marker)[2].strip("'")
+    return (
+      f'{token} is not a value: strings need quotes ("{token}"), functions an @ and macros a % in '
+      "front; gin has True, False and None."
+    )
   return message.splitlines()[0].rstrip(".") + "."
 
 

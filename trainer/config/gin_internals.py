@@ -230,22 +230,6 @@ def is_constant(reference: Any) -> bool:
   return reference.configurable.wrapped is gin_config._retrieve_constant
 
 
-def value_of_constant(reference: Any) -> Any:
-  """Returns the value of a constant's ConfigurableReference."""
-  return gin_config._CONSTANTS["/".join(reference.scopes)]
-
-
-def key_of(key: Any) -> Any:
-  """Returns the value of a dict's key in a binding: a macro's or constant's value, or the key."""
-  while isinstance(key, ConfigurableReference) and key.evaluate and key.scopes:
-    if is_constant(key):
-      return value_of_constant(key)
-    if not is_macro(key):
-      break
-    key = bindings()["/".join(key.scopes), "gin.macro"]["value"]
-  return key
-
-
 class CheckedCall(gin_config.ConfigurableReference):
   """`@name()` in a binding; it checks its result before use.
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import gin
 
+from trainer import errors
 from trainer.config import binding, checks, gin_internals, trust
 from trainer.config import files as config_files
 from trainer.config import text as config_text
@@ -72,7 +73,10 @@ def load(
     known = setting_types.annotations_of(gin_internals.configurable(key[1]).wrapped)
     if key[2] in known and not list(gin_internals.iterate_references(value)):
       setting_types.check(value, known[key[2]], place)
-  gin.finalize()
+  try:
+    gin.finalize()
+  except ValueError as error:  # A value is %gin.REQUIRED.
+    raise errors.SettingError(f"{errors.first_line(error)} (--gin_bindings)") from None
 
 
 def clear() -> None:

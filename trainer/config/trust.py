@@ -15,9 +15,9 @@ dynamic registration it may also name an allowed package's own definitions, but 
 names of Octet's own packages: most of their functions write files.
 
 Wherever Keras takes a layer, an optimizer, a function and the like, it also takes a dict that
-describes one: it imports the module in the dict, and calls the name in the dict. Such a dict counts
-as a name. Keras 3.5 to 3.8 call any function of any module for it, such as subprocess.Popen; later
-versions call functions that read and write files.
+describes one: it imports the module in the dict, and calls the name in the dict. Keras 3.5 to 3.8
+call any function of any module for it, such as subprocess.Popen; later versions call functions that
+read and write files. So a dict with the key "class_name" is refused.
 """
 
 import importlib.machinery
@@ -79,9 +79,6 @@ _LAYERS_THAT_LOAD = (
 )
 
 _PathFinder = importlib.machinery.PathFinder
-
-# With "class_name", these make a dict the description of an object.
-_DESCRIBES = {"config", "module", "registered_name", "spec_name"}
 
 
 class Allowed:
@@ -161,54 +158,33 @@ class Allowed:
       place: the place of the value and its parameter, for the error message.
 
     Raises:
-      SettingError: Keras would make a forbidden object of a dict or string in it.
+      SettingError: Keras would make an object of a dict or string in it.
     """
     todo = [] if self._everything else [value]
     while todo:
       value = todo.pop()
       if isinstance(value, Mapping):
         todo += [*value, *value.values()]
-        keys = {gin_internals.key_of(key): each for key, each in value.items()}
-        made = [key for key in keys if isinstance(key, gin_internals.ConfigurableReference)]
-        if any(key.evaluate for key in made):
-          raise errors.SettingError(
-            f"{place} has a dict with the key {made[0]}: write the key out."
-          )
-        if "class_name" in keys and _DESCRIBES & set(keys) and not self._may_describe(keys):
-          self._refuse_description(place, repr(keys["class_name"]), keys.get("module"))
+        for key in value:
+          if key == "class_name":
+            raise errors.SettingError(
+              f"{place}: Octet refuses a dict with the key 'class_name': Keras would make an "
+              "object of it, and so could run any code. Gin writes it as @keras.layers.NAME()."
+            )
+          if isinstance(key, gin_internals.ConfigurableReference) and key.evaluate:
+            raise errors.SettingError(f"{place} has a dict with the key {key}: write the key out.")
       elif isinstance(value, list | tuple | set | frozenset):
         todo += value
-      elif isinstance(value, str) and ">" in value:  # Keras's name of a library's registration.
-        known = _registered(value)
-        if known is not None and not self._is_free(known):
-          self._refuse_description(place, repr(value), known.__module__)
+      elif isinstance(value, str) and _is_registered(value):
+        raise errors.SettingError(
+          f"{place}: Octet refuses {value!r}, Keras's name of a library's object. Gin writes an "
+          "object as @NAME."
+        )
 
   def is_checked_call(self, configurable: gin_internals.Configurable) -> bool:
     """Whether to check results of calls in gin files: not for trusted code."""
     known = gin_internals.registrar(configurable.selector) or configurable.wrapped.__module__
     return not self._everything and (is_own(known) or not self._is_allowed(known))
-
-  def _may_describe(self, description: Mapping[Any, Any]) -> bool:
-    """Whether a file may name the object that a dict describes."""
-    module, name = description.get("module"), description["class_name"]
-    if name == "function":
-      name = description.get("config")
-    if not (isinstance(module, str) and isinstance(name, str)) or _is_special([name, module]):
-      return False
-    if is_own(module) or not self._is_allowed(module):
-      return False
-    made = getattr(importlib.import_module(module), name, None)
-    # Keras prefers a registration.
-    registered = _registered(description.get("registered_name") or name)
-    return self._is_free(made) and registered in (None, made)
-
-  def _refuse_description(self, place, name, module):
-    trust = f" If you trust it: {self._flag(module)}" if isinstance(module, str) else ""
-    raise errors.SettingError(
-      f"{place}: Octet refuses it. Keras would make an object of "
-      f"{name}{f' of {module}' if isinstance(module, str) else ''}, and so could run any code. Gin "
-      f"writes an object as @keras.layers.NAME().{trust}"
-    )
 
   def _may_look_into(self, value: Any) -> bool:
     """Whether a file may go on to attributes of a value: a module's imports are not part of it."""
@@ -303,10 +279,10 @@ def is_own(module: str) -> bool:
   return root in OWN and set(_folders(root)) in ({str(files.ROOT)}, {str(files.SHIPPED)})
 
 
-def _registered(name: Any) -> Any:
-  """A library's registration with Keras under a name; None without one."""
+def _is_registered(name: str) -> bool:
+  """Whether a library has registered an object with Keras under a name, such as "theirs>Init"."""
   keras = sys.modules.get("keras")
-  return (keras and isinstance(name, str) and keras.saving.get_registered_object(name)) or None
+  return ">" in name and keras is not None and keras.saving.get_registered_object(name) is not None
 
 
 def _is_layer(value: Any) -> bool:

@@ -10,7 +10,7 @@ train and without a scope. The calls inside a function are unknown before its ca
 
 from collections.abc import Mapping, Sequence
 
-from trainer.config import binding, gin_internals, text
+from trainer.config import gin_internals, text
 
 
 def find(roots: Sequence[str], trains: bool = True) -> list[gin_internals.Key]:
@@ -78,25 +78,10 @@ def _followed(value, scope, caller_scope):
 
 
 def describe(key: gin_internals.Key, places: Mapping[gin_internals.Key, str]) -> str:
-  """Returns a binding as "scope/selector.parameter = value  (a.gin:12)", and how to use it."""
+  """Returns a binding as "scope/selector.parameter = value  (a.gin:12)"."""
   scope, selector, name = key
   value = gin_internals.bindings()[scope, selector][name]
   written = text.value_text(value) or repr(value)
   written = written if len(written) <= 60 else written[:57] + "..."
   place = f"  ({places[key]})" if key in places else ""
-  return f"{text.key_text(*key)} = {written}{place}{_cure(selector)}"
-
-
-def _cure(selector):
-  """Returns a sentence if a called function has the binding's object as a default, without gin."""
-  known = gin_internals.configurable(selector)
-  bound = {(other, name) for (_, other, name), _ in gin_internals.each_binding()}
-  keys = [
-    text.key_text("", other, name)
-    for other in sorted({other for _, other in gin_internals.operative_bindings()})
-    for name, parameter in binding.named_parameters(gin_internals.configurable(other)).items()
-    if parameter.default is known.wrapped and (other, name) not in bound
-  ]
-  if not keys:
-    return ""
-  return f": the default of {keys[0]} knows no binding. Add `{keys[0]} = @{selector}`"
+  return f"{text.key_text(*key)} = {written}{place}"

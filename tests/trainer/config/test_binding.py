@@ -140,22 +140,9 @@ def test_a_model_that_is_not_imported_is_told_by_its_import(tmp_path, monkeypatc
 def test_an_allowlist_is_told():
   gin.configurable("only_rate", module="allow", allowlist=["rate"])(lambda rate, other: None)
   with pytest.raises(
-    errors.SettingError, match=r"gin cannot set allow\.only_rate\.other, only rate\."
+    errors.SettingError, match=r"allow\.only_rate has no parameter other\. It has: rate\."
   ):
     load("allow.only_rate.other = 1")
-
-
-def test_an_ambiguous_constant_is_told():
-  gin.constant("first.SIZE_OF_TEST", 1)
-  gin.config._CONSTANTS["second.SIZE_OF_TEST"] = 2
-  try:
-    with pytest.raises(
-      errors.SettingError, match="write one of %first.SIZE_OF_TEST, %second.SIZE_OF_TEST"
-    ):
-      load("start.steps = %SIZE_OF_TEST")
-  finally:
-    gin.config._CONSTANTS.pop("first.SIZE_OF_TEST")
-    gin.config._CONSTANTS.pop("second.SIZE_OF_TEST")
 
 
 @pytest.fixture
@@ -164,14 +151,6 @@ def folder(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   monkeypatch.syspath_prepend(tmp_path)
   return tmp_path
-
-
-def test_a_folder_with_the_name_of_a_package_of_octet_is_named(folder):
-  (folder / "models").mkdir()
-  (folder / "models" / "mine.py").touch()
-  message = rf"no module models\.mine\. .*models, and so hides {folder}/models of the same name"
-  with pytest.raises(errors.SettingError, match=message):
-    config.load([], ["import models.mine"], root=None)
 
 
 def test_file_for_installed_octet_finds_modules_of_a_clone():
@@ -188,5 +167,5 @@ def test_a_package_without_init_is_found(folder):
   )
   text = "import without_init.mine\nof_a_package_without_init.x = 2"
   config.load([], [text], root=None)
-  with pytest.raises(errors.SettingError, match=r"no module without_init\.other\. .*without_init"):
+  with pytest.raises(errors.SettingError, match=r"no module without_init\.other\."):
     config.load([], ["import without_init.other"], root=None)

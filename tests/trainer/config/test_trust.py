@@ -352,36 +352,19 @@ def test_safe_mode_is_on_while_gin_makes_an_object(folder, monkeypatch):
   assert seen == [True]
 
 
-DESCRIBED = (
-  "import keras\nX = @keras.layers.Dense()\nkeras.layers.Dense.units = 2\n"
-  "keras.layers.Dense.kernel_initializer = "
-)
-
-
-def test_a_description_of_what_one_trusts_is_taken(folder):
-  keras.saving.get_custom_objects()["strangers>touch"] = sys.modules["strangers"].touch
-  (folder / "theirs.py").write_text(
-    "import subprocess\nimport keras\n@keras.saving.register_keras_serializable('theirs')\n"
-    "class Init(keras.initializers.Ones):\n  pass\n"
-  )
-  given = '{"class_name": %r, "config": {}, "module": "theirs", "registered_name": %r}'
-  text = DYNAMIC + DESCRIBED + given
-  for modules in ([".",], ["theirs"]):  # fmt: skip
-    made = run(text % ("Init", "theirs>Init"), modules=modules).kernel_initializer
-    assert type(made).__module__ == "theirs"
-  for name, registered in (("subprocess", None), ("Popen", None), ("Init", "strangers>touch")):
-    assert "refuses" in refusal(text % (name, registered))
-  message = refusal(text % ("Init", "theirs>Init"), modules=[])
-  assert message.endswith("If you trust it: --gin_modules=tests.trainer,theirs")
-  run(text % ("Init", "theirs>Init"), limited=False)
-
-
 @pytest.mark.parametrize(
-  "value",
-  ['{"class_name": "label"}', '{"config": {}, "module": "os"}', '"a > b"', '{"a": [1, (2, {})]}'],
+  "value", ['{"config": {}, "module": "os"}', '"a > b"', '{"a": [1, (2, {})]}']
 )
 def test_values_that_describe_no_object(value, folder):
   assert run(f"X = {value}") == eval(value)
+
+
+def test_any_dict_with_class_name_is_refused_unless_all_is_trusted(folder):
+  text = "import mine\nstart.params = [{'class_name': 'label'}]"
+  for modules in (["."], [".", "keras"]):
+    message = refusal(text, modules=modules)
+    assert re.match(r"hostile\.gin:2: .*refuses a dict with the key 'class_name'", message), message
+  assert run(text, limited=False) == [{"class_name": "label"}]
 
 
 def test_what_is_allowed_by_default(folder):

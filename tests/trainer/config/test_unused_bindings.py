@@ -90,32 +90,6 @@ def test_a_run_without_training_blames_no_training():
   ]
 
 
-def sample(size=1):
-  """A function that gin configures, and that another has as its default."""
-  return size
-
-
-gin.external_configurable(sample, name="sample", module="unused_bindings")
-
-
-@gin.configurable(module="unused_bindings")
-def fit(optimizer=sample):
-  return optimizer()
-
-
-@pytest.mark.parametrize("bound", [False, True])
-def test_the_default_of_a_parameter_takes_no_binding(bound):
-  more = "\nunused_bindings.fit.optimizer = @line.layer" if bound else ""
-  config.load([], [f"{START}unused_bindings.sample.size = 3{more}"], root=configurables.ROOT)
-  fit()
-  line = "unused_bindings.sample.size = 3  (--gin_bindings)"
-  cure = (
-    ": the default of unused_bindings.fit.optimizer knows no binding. Add "
-    "`unused_bindings.fit.optimizer = @unused_bindings.sample`"
-  )
-  assert config.dead_bindings(ROOTS) == [line + ("" if bound else cure)]
-
-
 def test_always_overridden_binding_is_dead_except_for_a_root():
   text = "points.input_fn.params = {}\nstart.steps = 3\nstart.params = 4"
   config.load([], [START + text], root=configurables.ROOT)
