@@ -202,7 +202,6 @@ class Flags:
     tpu: the same.
     cluster: the same.
     precision: the same.
-    xla: the same.
     compiled: the same.
     seed: the run's seed; None for RunConfig.tf_random_seed.
     force: take model_dir away from another running training.
@@ -222,7 +221,6 @@ class Flags:
   tpu: str = ""
   cluster: str = ""
   precision: str = "float32"
-  xla: bool = False
   compiled: str = "auto"
   seed: int | None = None
   force: bool = False
@@ -332,7 +330,6 @@ def make_estimator(asked: Experiment, flags: Flags) -> estimator.Estimator:
       cluster=flags.cluster,
       train_input_service=asked.train_input_service,
       precision=flags.precision,
-      xla=flags.xla,
       compiled=flags.compiled,
       train_steps=asked.train_steps,
       force=flags.force,
@@ -464,7 +461,7 @@ def _check_model_dir(runner, mode):
 
 def _check_awaited(traced, keep, asked):
   """Raises SettingError if one waits for a metric that the traced evaluation does not give."""
-  names = traced[Kind.EVAL].metric_names()
+  names = traced[Kind.EVAL].traced.metric_names()
   if names is None:
     return
   eval_specs = asked.all_eval_specs(traced[Kind.EVAL])

@@ -28,11 +28,6 @@ _CLUSTER = flags.DEFINE_string(
   "slurm, kubernetes or gce; with :PORT for another port.",
 )
 _PRECISION = run_flags.define_precision()
-_XLA = flags.DEFINE_bool(
-  "xla",
-  False,
-  "Have XLA compile the training steps of one CPU or GPU, many in a program. TPUs always do.",
-)
 _COMPILED = flags.DEFINE_string(
   "compiled",
   "auto",
@@ -95,7 +90,6 @@ def main(argv: list[str]) -> None:
         tpu=_TPU.value,
         cluster=_CLUSTER.value,
         precision=_PRECISION.value,
-        xla=_XLA.value,
         compiled=_COMPILED.value,
         seed=_SEED.value,
         force=_FORCE.value,

@@ -101,11 +101,11 @@ class TPUConfig:
       programs, mean PER_HOST_V1.
     eval_training_input_configuration: PER_HOST_V2 or BROADCAST, for evaluation and prediction.
     host_call_every_n_steps: steps between two calls of an EstimatorSpec's host_call.
-    steps_per_program: training steps in one program on XLA devices (`--device=tpu`, `xla:N`) and
-      with RunConfig.xla; their input arrives in one stack. None: as many as stacked_input_bytes
-      allows, at most the steps of a device loop. On XLA devices also the largest number of groups
-      in one program of an evaluation or a prediction. On other devices the host calls each step.
-      The setting does not change the results.
+    steps_per_program: training steps in one program on XLA devices (`--device=tpu`, `xla:N`); their
+      input arrives in one stack. None: as many as stacked_input_bytes allows, at most the steps of
+      a device loop. Also the largest number of groups in one program of an evaluation or a
+      prediction. On other devices the host calls each step. The setting does not change the
+      results.
     stacked_input_bytes: the largest input of such a program for one core. While the device works on
       one stack, the next one arrives, so a core needs twice this size. Also the largest size of the
       results of one program's groups.
@@ -164,7 +164,6 @@ class TPUConfig:
     "device",
     "tpu",
     "precision",
-    "xla",
     "compiled",
     "train_steps",
     "force",
@@ -178,13 +177,11 @@ class RunConfig:
 
   Attributes:
     model_dir: folder for checkpoints, summaries and configurations.
-    device: "auto", "cpu", "cpu:8", "gpu", "gpu:N", "xla:8", "xla:gpu", "xla:gpu:N" or "tpu"; see
+    device: "auto", "cpu", "cpu:8", "gpu", "xla:8", "xla:gpu", "xla:gpu:N" or "tpu"; see
       `trainer.devices.device.connect`.
     tpu: "", or "local" with the device "tpu": PJRT drives the TPU of this machine alone.
     precision: the precision of Keras layers: "float32" or "bfloat16". Variables are float32 in
       both.
-    xla: whether XLA compiles the training steps of one core on a CPU or a GPU, many in a program
-      (see TPUConfig.steps_per_program). On XLA devices it always does.
     compiled: local folder of compiled programs for XLA devices (devices "tpu" and "xla:8"). Octet
       compiles and adds a missing program. "auto": the user's cache, ~/.cache/octet/compiled, up to
       4 GiB. "": no folder. A compiled program is machine code: use a folder only if you trust its
@@ -251,7 +248,6 @@ class RunConfig:
   precision: Annotated[str, setting_types.one_of("float32", "bfloat16"), "(--precision)"] = (
     "float32"
   )
-  xla: Annotated[bool, "(--xla)"] = False
   compiled: Annotated[str, "(--compiled)"] = "auto"
   tf_random_seed: Annotated[int, "(--seed)"] = 1
   save_checkpoints_steps: setting_types.Natural | None = None

@@ -594,5 +594,5 @@ def test_xla_of_contrib_leaves_a_model_fn_as_it_is(capfd):
     return features
 
   assert model_fn(3) == contrib.compiler.xla.estimator_model_fn()(model_fn)(3) == 3
-  assert capfd.readouterr().err.count("RunConfig(xla=True)") <= 1
+  assert capfd.readouterr().err.count("OCTET_DEVICE=xla:1") <= 1
   assert contrib.compiler.xla.compile is tf.xla.experimental.compile

@@ -38,8 +38,9 @@ def test_missing_gpus_are_told_if_the_program_names_a_number(monkeypatch, caplog
     "OCTET_DEVICE=cpu:7 makes as many virtual cores."
   ]
   gpus += ["a", "b", "c"]
-  assert distribute.MirroredStrategy().device == "gpu:3"
-  assert distribute.MirroredStrategy(num_gpus=2).device == "gpu:2"
+  assert distribute.MirroredStrategy().device == "xla:gpu:3"
+  assert distribute.MirroredStrategy(num_gpus=2).device == "xla:gpu:2"
+  assert distribute.MirroredStrategy(num_gpus=2).num_replicas_in_sync == 2
   assert len(caplog.messages) == 1
 
 
@@ -49,7 +50,7 @@ def test_cores_of_octet_device_exist_before_tensorflow_starts(monkeypatch):
   monkeypatch.setattr(
     config, "set_logical_device_configuration", lambda cpu, cores: made.append(len(cores))
   )
-  for device in ("", "cpu", "cpu:1", "tpu", "gpu:2", "cpu:4"):
+  for device in ("", "cpu", "cpu:1", "tpu", "xla:2", "cpu:4"):
     monkeypatch.setenv("OCTET_DEVICE", device)
     virtual_cores.prepare()
   assert made == [4]
@@ -146,6 +147,20 @@ def test_a_model_fn_has_a_strategy_only_by_its_config(tmp_path):
   made.evaluate(input_fn)
   assert told == {("train", True, True), ("eval", False, False)}
   assert not tf.distribute.has_strategy()
+
+
+def test_several_workers_have_xla_devices(monkeypatch):
+  gpus, cluster = [], {"worker": ["a:1", "b:1"]}
+  monkeypatch.setattr(tensorflow.config, "list_physical_devices", lambda kind: gpus)
+  monkeypatch.setenv(
+    "TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}})
+  )
+  made = (distribute.CollectiveAllReduceStrategy(), tf.distribute.MirroredStrategy())
+  assert [strategy.device for strategy in made] == ["xla:1", "xla:1"]
+  assert tf_estimator.RunConfig().octet().device == "xla:1"
+  gpus += ["a", "b"]
+  assert [strategy.device for strategy in made] == ["xla:gpu:2", "xla:gpu:2"]
+  assert tf_estimator.RunConfig().octet().device == "xla:gpu:1"
 
 
 @pytest.mark.parametrize(

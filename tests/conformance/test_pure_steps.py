@@ -10,7 +10,7 @@ import trainer
 from tests import long
 from tests.conformance import cases
 from trainer import spec
-from trainer.programs import functionalize, plan, portable_operations, step, traced_program
+from trainer.programs import functionalize, plan, portable_operations, step
 from trainer.settings.kinds import Kind
 
 STEPS, BATCH = 5, 16
@@ -25,7 +25,7 @@ parametrized = pytest.mark.parametrize(
 
 
 def traced_steps(case, strategy):
-  """(step.Program, TracedProgram of several steps)."""
+  """(step.Program, plan, concrete function of several steps), which TensorFlow can run."""
   program = step.Program(
     spec.ModelFn(case.model_fn),
     strategy=strategy,
@@ -34,20 +34,25 @@ def traced_steps(case, strategy):
     config=trainer.RunConfig(),
   )
   element = case.train_input_fn({"batch_size": BATCH}).element_spec
-  planned = plan.Plan(Kind.TRAIN, element, 1, STEPS, is_stacked=True)
-  return program, traced_program.trace(program, planned)
+  planned = plan.Plan(Kind.TRAIN, element, STEPS)
+
+  def run(*flat):
+    program.run_stack(planned, *tf.nest.pack_sequence_as(planned.arguments, flat))
+
+  function = tf.function(run, autograph=False)
+  return program, planned, function.get_concrete_function(*tf.nest.flatten(planned.arguments))
 
 
 @parametrized
 def test_values_after_many_steps(case, monkeypatch):
   monkeypatch.setattr(portable_operations, "RULES", {})  # TensorFlow's own random numbers
-  program, traced = traced_steps(case, tf.distribute.OneDeviceStrategy("/cpu:0"))
-  made = functionalize.Functionalized(traced.concrete)
+  program, planned, concrete = traced_steps(case, tf.distribute.OneDeviceStrategy("/cpu:0"))
+  made = functionalize.Functionalized(concrete)
   pure = tf.function(lambda values, given: made.call(values, given), autograph=False)
-  *stack, _, _ = traced.specs
+  *stack, _, _ = tf.nest.flatten(planned.arguments)
   given = [*map(_values, stack), tf.constant(1), tf.constant(STEPS - 1)]
   values = pure([_read(made, index) for index in range(len(made.handles))], given)
-  traced.concrete(*given)
+  concrete(*given)
   assert len(values) == len(made.assigned) >= len(program.store.variables)
   assert program.global_step.numpy() == STEPS - 1
   # To the bit where Keras's optimizers assign; TensorFlow's own round in another order.

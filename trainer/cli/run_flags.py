@@ -13,7 +13,9 @@ flags.disclaim_key_flags()  # absl takes the caller of a function below for the 
 def define_device() -> flags.FlagHolder[str]:
   """Defines --device."""
   return flags.DEFINE_string(
-    "device", "auto", "auto, cpu, cpu:8 (eight virtual cores), gpu, gpu:N, xla:8, xla:gpu or tpu."
+    "device",
+    "auto",
+    "auto, cpu, cpu:8 (eight virtual cores), gpu, xla:8, xla:gpu, xla:gpu:N or tpu.",
   )
 
 

@@ -24,8 +24,8 @@ flags.adopt_module_key_flags(gin_flags)
 _DEVICES = flags.DEFINE_string(
   "devices",
   "auto",
-  "Names with commas between them: cpu, cpu:8, gpu, gpu:N, xla:8, tpu. auto: cpu, cpu:8, and a GPU "
-  "and a TPU if the machine has them.",
+  "Names with commas between them: cpu, cpu:8, gpu, xla:8, xla:gpu, tpu. auto: cpu, cpu:8, and a "
+  "GPU and a TPU if the machine has them.",
 )
 _OUTPUT = flags.DEFINE_string(
   "output", "out/compare", "The folder of the results. An unfinished comparison there resumes."

@@ -23,7 +23,7 @@ from trainer.devices import device_names
 from trainer.io import local_files
 
 _AUTO = ("cpu", "cpu:8", "gpu", "tpu")
-_NAME = re.compile(r"(cpu|gpu|xla:gpu)(:[1-9]\d*)?|xla:[1-9]\d*|tpu")
+_NAME = re.compile(r"(cpu|xla:gpu)(:[1-9]\d*)?|gpu|xla:[1-9]\d*|tpu")
 _WHY_ABSENT = {
   "gpu": "TensorFlow sees no GPU",
   "xla:gpu": "no GPU, or no jax plug-in for CUDA",
@@ -74,7 +74,7 @@ class Runner:
     for name in () if automatic else names or [asked]:
       if not _NAME.fullmatch(name):
         raise errors.SettingError(
-          f"--devices={asked}: expected auto, or some of cpu, cpu:8, gpu, gpu:N, xla:8, xla:gpu, "
+          f"--devices={asked}: expected auto, or some of cpu, cpu:8, gpu, xla:8, xla:gpu, "
           "xla:gpu:N, tpu."
         )
     names = list(dict.fromkeys(_AUTO if automatic else names))

@@ -6,16 +6,14 @@
 | name     | strategy                                                                              |
 |----------|---------------------------------------------------------------------------------------|
 | cpu, gpu | OneDeviceStrategy                                                                     |
-| cpu:N    | MirroredStrategy over N virtual cores of a CPU                                        |
-| gpu:N    | MirroredStrategy; the GPUs sum with NCCL                                              |
+| cpu:N    | MirroredStrategy over N virtual cores of the CPU                                      |
 | tpu      | replica.OneOfMany, and the TPU's XLA devices, driven by PJRT (`trainer.pjrt`)         |
 | xla:N    | the same with N XLA devices of the CPU: rehearses a TPU board on any CPU              |
 | xla:gpu  | the same with the GPUs of jax's CUDA plug-in; xla:gpu:N with the first N of them      |
 | auto     | a TPU, else TensorFlow's GPU, else PJRT's GPUs, else the CPU                          |
 
-In a cluster of several workers (see `trainer.devices.cluster`), cpu and gpu become a
-MultiWorkerMirroredStrategy over all workers. tpu, xla:N and xla:gpu become the XLA devices of all
-workers. A task "evaluator" is not a worker.
+In a cluster of several workers (see `trainer.devices.cluster`), tpu, xla:N and xla:gpu become the
+XLA devices of all workers. cpu and gpu have no cluster. A task "evaluator" is not a worker.
 """
 
 import dataclasses
@@ -31,7 +29,7 @@ from absl import logging
 from trainer import errors
 from trainer.cli import processes
 from trainer.devices import cluster as cluster_lib
-from trainer.devices import early_tensors, gpu_config, gpus, rendezvous, replica, xla_cluster
+from trainer.devices import early_tensors, gpu_config, gpus, replica, xla_cluster
 from trainer.devices import link as link_lib
 from trainer.pjrt import devices as pjrt_devices
 from trainer.pjrt import installed as pjrt_installed
@@ -121,29 +119,6 @@ class Device:
       return False
     return not self.resembles_tpu if setting is None else setting
 
-  def uses_xla(self, setting: bool, static_shapes: bool = True) -> bool:
-    """Returns whether XLA compiles the training steps because a setting says so.
-
-    Args:
-      setting: RunConfig.xla.
-      static_shapes: RunConfig.static_shapes.
-
-    Raises:
-      SettingError: it cannot here.
-    """
-    if not setting or self.runs_by_pjrt:  # PJRT runs programs of XLA in any case.
-      return False
-    if self.replicas > 1:
-      raise errors.SettingError(
-        f"--xla compiles the training step of one core, and --device is {self}: take --xla away, "
-        f"or use --device={self.kind}."
-      )
-    if not static_shapes:
-      raise errors.SettingError(
-        "--xla needs batches of one shape: take it away, or RunConfig.static_shapes = False."
-      )
-    return True
-
   @property
   def threads(self) -> int:
     """The number of threads for one of TensorFlow's operations on the CPU."""
@@ -201,7 +176,7 @@ def connect(
     or (match[1] == "xla" and not match[2])
   ):
     raise errors.SettingError(
-      f"--device={name}: expected auto, cpu, cpu:8, gpu, gpu:N, xla:8, xla:gpu, xla:gpu:N or tpu."
+      f"--device={name}: expected auto, cpu, cpu:8, gpu, xla:8, xla:gpu, xla:gpu:N or tpu."
     )
   if tpu and (tpu != "local" or match[1] not in ("auto", "tpu")):
     raise errors.SettingError(
@@ -213,13 +188,18 @@ def connect(
     raise errors.SettingError(
       f"--device={name}: a CPU rehearses at most {_MOST_VIRTUAL_CORES} virtual cores."
     )
+  if kind == "gpu" and count > 1:
+    raise errors.SettingError(
+      f"--device={name}: gpu is one GPU, by TensorFlow. For {count} GPUs use "
+      f"--device=xla:gpu:{count}, by PJRT ({pjrt_installed.command('gpu')})."
+    )
   if kind == "auto":
     kind, reason = choose()
     logging.info("--device=auto: %s (%s)", kind, reason)
   _check_process()
   gpu = gpu or gpu_config.GPUConfig()
   if kind == "gpu":  # each time: the newest setting of a process holds
-    gpus.require(count)
+    gpus.require()
     gpus.set_arithmetic(gpu)
   if kind == "xla:gpu":
     gpus.leave_to_pjrt(gpu)
@@ -231,13 +211,10 @@ def connect(
       return _connect(kind, wanted, found, gpu)
     if kind in _PLATFORMS:
       return _connect_hosts(kind, wanted, found, _Joining(facts, timeout), gpu)
-    if kind == "cpu" and count > 1:
-      raise errors.SettingError(
-        f"--device={name}: each of several workers ({found.source}) trains on one CPU device; use "
-        f"--device=cpu, or --device=xla:{count} for {count} XLA devices of each."
-      )
-    own = count if match[2] else len(tf.config.list_physical_devices("GPU"))
-    return _connect_workers(kind, own * (kind == "gpu"), found, _Joining(facts, timeout), gpu)
+    raise errors.SettingError(
+      f"--device={kind} has no cluster, and {found.source} has {len(found.addresses)} workers: use "
+      "--device=xla:1 for the CPU of each, --device=xla:gpu for its GPUs, or --device=tpu."
+    )
 
 
 def _check_process():
@@ -285,10 +262,7 @@ def _connect(kind, count, cluster, gpu):
   gpus.set_memory_growth(gpu)
   if kind == "cpu" and count > 1:
     _make_virtual_cores(count)
-  devices = [f"/{kind}:{index}" for index in range(count)]
-  strategy = (
-    tf.distribute.OneDeviceStrategy(devices[0]) if count == 1 else _mirrored(kind, devices, gpu)
-  )
+  strategy = tf.distribute.OneDeviceStrategy(f"/{kind}:0") if count == 1 else _mirrored(count)
   if cluster is None:
     return Device(kind, strategy)
   return Device(kind, strategy, role=cluster.role, has_evaluator=cluster.has_evaluator)
@@ -313,40 +287,15 @@ class _Joining:
 
 
 @functools.cache
-def _connect_workers(kind, own, cluster, joining, gpu):
-  # The order matters: no worker may wait inside TensorFlow before all have arrived, and from then
-  # on a lost worker ends the others.
-  gpus.set_memory_growth(gpu)
-  link = rendezvous.gather(cluster, joining.facts(), joining.timeout)
-  resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-    tf.train.ClusterSpec({job: list(addresses) for job, addresses in cluster.jobs}),
-    task_type=cluster.role,
-    task_id=cluster.index,
-    num_accelerators={"GPU": own} if own else {},
-    rpc_layer="grpc",
-  )
-  options = gpus.communication(gpu) if kind == "gpu" else None
-  try:
-    strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver, options)
-  except (tf.errors.OpError, RuntimeError, ValueError) as error:
-    link.leave("it could not connect")
-    raise errors.WorkerLostError(
-      f"The workers of {cluster.source} did not come together: "
-      f"{link.lost() or str(error).splitlines()[0]}. Start all workers again."
-    ) from error
-  return Device(kind, strategy, link=link, **_place_in(cluster))
-
-
-@functools.cache
 def _connect_hosts(kind, count, cluster, joining, gpu):
   connected, link = xla_cluster.connect(
     _PLATFORMS[kind], count, cluster, joining.facts(), joining.timeout
   )
-  return _of_pjrt(kind, connected, gpu, link=link, **_place_in(cluster))
-
-
-def _place_in(cluster):
-  return dict(
+  return _of_pjrt(
+    kind,
+    connected,
+    gpu,
+    link=link,
     hosts=len(cluster.addresses),
     host=cluster.number,
     role=cluster.role,
@@ -354,12 +303,13 @@ def _place_in(cluster):
   )
 
 
-def _mirrored(kind, devices, gpu):
+def _mirrored(count):
   # Virtual cores share the threads of one CPU. Collective operations wait for each other and can
   # starve there; a sum on one core cannot. It also leaves no collective group behind, which a later
   # strategy over another number of cores would fail to join.
-  reduction = tf.distribute.ReductionToOneDevice() if kind == "cpu" else gpus.all_reduce(gpu)
-  return tf.distribute.MirroredStrategy(devices, cross_device_ops=reduction)
+  return tf.distribute.MirroredStrategy(
+    [f"/cpu:{index}" for index in range(count)], tf.distribute.ReductionToOneDevice()
+  )
 
 
 def _make_virtual_cores(count):

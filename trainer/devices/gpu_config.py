@@ -1,14 +1,11 @@
 """The settings of GPUs, which need no TensorFlow."""
 
 import dataclasses
-from typing import Annotated
-
-from trainer.settings import setting_types
 
 
 @dataclasses.dataclass(frozen=True)
 class GPUConfig:
-  """The settings for GPUs in RunConfig. All but all_reduce apply to the whole process.
+  """The settings for GPUs in RunConfig. They apply to the whole process.
 
   Attributes:
     memory_growth: whether a process allocates a GPU's memory as it needs it, and leaves the rest to
@@ -20,8 +17,6 @@ class GPUConfig:
       it, because some sums have no fixed order. With it, a resumed training reaches the bits of an
       undisturbed one. An operation without a fixed order raises an error. The setting stays on
       until the process ends.
-    all_reduce: how several GPUs sum gradients: "nccl", NVIDIA's library; or "without_nccl", if NCCL
-      fails: one GPU sums for its machine, and TensorFlow's ring sums between machines.
 
   Raises:
     SettingError: a value is unknown.
@@ -30,4 +25,3 @@ class GPUConfig:
   memory_growth: bool = True
   tensor_float_32: bool = True
   deterministic: bool = False
-  all_reduce: Annotated[str, setting_types.one_of("nccl", "without_nccl")] = "nccl"

@@ -14,10 +14,6 @@ _EARLY = (
   "Make tensors, variables and layers inside the model_fn, or call trainer.connect before making "
   "the first one."
 )
-_IMPLEMENTATIONS = {
-  "nccl": tf.distribute.experimental.CommunicationImplementation.NCCL,
-  "without_nccl": tf.distribute.experimental.CommunicationImplementation.RING,
-}
 
 
 def set_memory_growth(config: gpu_config.GPUConfig) -> None:
@@ -53,13 +49,8 @@ def leave_to_pjrt(config: gpu_config.GPUConfig) -> None:
   Otherwise TensorFlow would allocate their memory, and run input pipelines there.
 
   Raises:
-    SettingError: TensorFlow has started, and uses the GPUs already; or a setting does not apply.
+    SettingError: TensorFlow has started, and uses the GPUs already.
   """
-  if config.all_reduce != "nccl":
-    raise errors.SettingError(
-      f"GPUConfig.all_reduce = {config.all_reduce!r} with --device=xla:gpu: XLA sums with NCCL. "
-      "Take the setting away, or use --device=gpu."
-    )
   try:
     tf.config.set_visible_devices([], "GPU")
   except RuntimeError as error:
@@ -75,18 +66,6 @@ def set_arithmetic(config: gpu_config.GPUConfig) -> None:
   tf.config.experimental.enable_tensor_float_32_execution(config.tensor_float_32)
   if config.deterministic:
     tf.config.experimental.enable_op_determinism()
-
-
-def all_reduce(config: gpu_config.GPUConfig) -> tf.distribute.CrossDeviceOps | None:
-  """Returns the all-reduce over the GPUs of one machine; None for MirroredStrategy's own, NCCL."""
-  return None if config.all_reduce == "nccl" else tf.distribute.ReductionToOneDevice()
-
-
-def communication(config: gpu_config.GPUConfig) -> tf.distribute.experimental.CommunicationOptions:
-  """Returns how the GPUs of several machines sum."""
-  return tf.distribute.experimental.CommunicationOptions(
-    implementation=_IMPLEMENTATIONS[config.all_reduce]
-  )
 
 
 def problem() -> str:
@@ -106,27 +85,13 @@ def of_pjrt() -> int:
   return count if visible is None else min(count, len(visible))
 
 
-def require(count: int) -> None:
-  """Raises SettingError if TensorFlow sees fewer GPUs than `count`, and says why."""
-  found = tf.config.list_physical_devices("GPU")
-  if count <= len(found):
+def require() -> None:
+  """Raises SettingError if TensorFlow sees no GPU, and says why."""
+  if tf.config.list_physical_devices("GPU"):
     return
-  asked = f"--device=gpu{f':{count}' * (count > 1)}"
-  package = tensorflow_package.installed()
-  if found:
-    raise errors.SettingError(
-      f"{asked}: {package} sees {len(found)} GPU{'s' * (len(found) > 1)} "
-      f"({', '.join(names())}): expected --device=gpu"
-      + (f", or gpu:N with N up to {len(found)}." if len(found) > 1 else ".")
-    )
-  raise errors.SettingError(
-    f"{asked}: {package} found 0 GPUs"
-    + (
-      f": {why}"
-      if (why := problem())
-      else f"; {installation.command('gpu')} brings a TensorFlow that sees them."
-    )
-  )
+  remedy = f"{installation.command('gpu')} brings a TensorFlow that sees them."
+  found = f"--device=gpu: {tensorflow_package.installed()} found 0 GPUs"
+  raise errors.SettingError(f"{found}: {why}" if (why := problem()) else f"{found}; {remedy}")
 
 
 def names() -> list[str]:

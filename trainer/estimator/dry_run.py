@@ -10,7 +10,7 @@ from trainer.checkpoints import model_values
 from trainer.evaluation import batches as batches_lib
 from trainer.inputs import elements, read_errors
 from trainer.loop import outer_loop
-from trainer.programs import device_loops, loop_input, step_errors
+from trainer.programs import loop_input, step_errors
 from trainer.settings.kinds import Kind
 
 
@@ -18,7 +18,6 @@ def try_step(
   kind: Kind,
   source: Callable | loop_input.LoopInput,
   inputs: loop_input.LoopInputs,
-  loops: device_loops.DeviceLoops,
   values: model_values.ModelValues,
   model_name: str,
   start: int = 0,
@@ -29,7 +28,6 @@ def try_step(
     kind: the kind.
     source: the input_fn of the kind, or its LoopInput.
     inputs: the LoopInputs.
-    loops: the DeviceLoops.
     values: the ModelValues; they must know that a training step has changed the variables.
     model_name: the model_fn's, for messages.
     start: the example to begin at, in training.
@@ -49,7 +47,7 @@ def try_step(
     step_errors.of_step(model_name, Kind(kind)),
     read_errors.translate(batches.input_fn, kind, failed_in_input),
   ):
-    what = run(loops, batches)
+    what = run(batches)
   if what is None:
     raise errors.InputError(
       f"The {kind} input_fn {spec.name_of(batches.input_fn)} gave no batch: its "
@@ -99,13 +97,13 @@ def try_training(
   outer_loop.train(run_loop, 0, steps, loop_length, after_loop)
 
 
-def _train(_, batches):
+def _train(batches):
   result = batches.traced.run(batches.iterator, 1)
   return f"loss {float(result['loss']):.5g}" if int(result["steps"]) else None
 
 
-def _evaluate(loops, batches):
-  result = batches_lib.evaluate(loops, batches.traced, batches.iterator, "", steps=1)
+def _evaluate(batches):
+  result = batches_lib.evaluate(batches.traced, batches.iterator, steps=1)
   if not result.examples:
     return None
   return ", ".join(
@@ -113,7 +111,7 @@ def _evaluate(loops, batches):
   )
 
 
-def _predict(_, batches):
+def _predict(batches):
   result = next(batches.traced.run(batches.iterator), None)
   if result is None:
     return None

@@ -205,11 +205,10 @@ class Estimator:
     }
     threads = self.device.threads
     logging.info(
-      "Device: %s%s. Precision: %s%s. Seed: %d.\n%s",
+      "Device: %s%s. Precision: %s. Seed: %d.\n%s",
       self.device,
       f", {threads} thread{'s' * (threads > 1)}" * (self.device.kind == "cpu"),
       self.config.precision,
-      ", compiled by XLA" * self._parts.loops.planner.target.xla,
       self.config.tf_random_seed,
       batch_sizes_lib.table(sizes, self.device.hosts),
     )
@@ -505,13 +504,7 @@ class Estimator:
     """
     parts_, start = self._parts, self._start(kind, input_fn)
     return dry_run.try_step(
-      kind,
-      input_fn,
-      parts_.inputs,
-      parts_.loops,
-      parts_.values,
-      parts_.program.calls.model_name,
-      start,
+      kind, input_fn, parts_.inputs, parts_.values, parts_.program.calls.model_name, start
     )
 
   @_in_turn

@@ -18,7 +18,7 @@ from trainer.inputs import feeder
 from trainer.loop import thread_lock, training, training_lock, variable_check, watchdog
 from trainer.outputs import exported_records, options, prediction_stream, saved_model
 from trainer.pjrt import compiled_forms
-from trainer.programs import device_loops, loop_input, plan, step
+from trainer.programs import device_loops, loop_input, step
 from trainer.reporting import evaluations_file
 from trainer.settings import batch_sizes as batch_sizes_lib
 
@@ -89,10 +89,14 @@ def make(given: Given) -> Parts:
   )
   one_thread = thread_lock.ThreadLock(f"the Estimator of {given.model_dir}")
   checkpoints = _checkpoints(given)
-  target = plan.target_of(given.device, given.config)
-  program = _program(given, target)
+  program = _program(given)
   values = _values(given, program, checkpoints)
-  loops = device_loops.DeviceLoops(program, given.config, target)
+  loops = device_loops.DeviceLoops(
+    program,
+    given.config,
+    given.device.replicas,
+    is_one_cpu=given.device.kind == "cpu" and given.device.replicas == 1,
+  )
   feeding = _feeder(given)
   inputs = loop_input.LoopInputs(feeding, loops)
   position = data_position.DataPosition()
@@ -123,7 +127,7 @@ def make(given: Given) -> Parts:
       variables=variable_check.VariableCheck(program.store, given.workers),
       **of_run,
     ),
-    evaluator=evaluator.Evaluator(loops=loops, **of_run),
+    evaluator=evaluator.Evaluator(**of_run),
     predictor=prediction_stream.Predictor(thread_lock=one_thread, **shared),
     export=_export(given, values, feeding),
   )
@@ -159,7 +163,7 @@ def _check_compiled(given):
     raise errors.SettingError(f"--compiled={folder} is a file; expected a folder, or a new name.")
 
 
-def _program(given, target):
+def _program(given):
   device = given.device
   sizes = given.batch_sizes.all_on(device.replicas)
   return step.Program(
@@ -168,8 +172,7 @@ def _program(given, target):
     params=given.all_params,
     batch_sizes={kind: size.per_core for kind, size in sizes.items()},
     config=given.config,
-    # What they do for an operation, XLA does for the whole step.
-    uses_cpu_kernels=device.uses_cpu_kernels(False if target.xla else given.config.cpu_kernels),
+    uses_cpu_kernels=device.uses_cpu_kernels(given.config.cpu_kernels),
     xla_devices=device.xla_devices,
   )
 

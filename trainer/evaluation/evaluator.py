@@ -15,7 +15,7 @@ from trainer.hooks import estimator_protocol, hook_list, session_run
 from trainer.inputs import read_errors
 from trainer.loop import preemption
 from trainer.loop import watchdog as watchdog_lib
-from trainer.programs import device_loops, loop_input, step_errors
+from trainer.programs import loop_input, step_errors
 from trainer.programs import step as step_lib
 from trainer.reporting import metric_values
 from trainer.settings.kinds import Kind
@@ -26,14 +26,12 @@ class Evaluator:
   """Evaluates a model.
 
   Attributes:
-    loops: the loops of the program.
     values: the values of the program's variables.
     workers: the Workers; the chief writes.
   """
 
   model_dir: str
   program: step_lib.Program
-  loops: device_loops.DeviceLoops
   inputs: loop_input.LoopInputs
   values: model_values.ModelValues
   workers: workers_lib.Workers
@@ -85,9 +83,7 @@ class Evaluator:
         step_errors.of_step(self.program.calls.model_name, Kind.EVAL),
         read_errors.translate(eval_input.input_fn, Kind.EVAL),
       ):
-        result = batches.evaluate(
-          self.loops, eval_input.traced, eval_input.iterator, name or "", steps, self._beat
-        )
+        result = batches.evaluate(eval_input.traced, eval_input.iterator, steps, self._beat)
     if not result.examples:
       raise errors.InputError(
         f"The eval input_fn {spec.name_of(eval_input.input_fn)} gave no example to evaluate."

@@ -34,8 +34,6 @@ class Layout:
     needs_static_shapes: whether each tensor needs a known shape at the trace of a step.
     job: a name that the hosts of this training share, and no other training; None for one host.
     resembles_tpu: whether to warn of batches that fill a TPU's tiles badly.
-    shares_groups: whether the processes share the batches of an evaluation and a prediction, too.
-      Otherwise each computes all of them.
   """
 
   replicas: int
@@ -45,7 +43,6 @@ class Layout:
   needs_static_shapes: bool = True
   job: str | None = None
   resembles_tpu: bool = False
-  shares_groups: bool = False
 
 
 def layout_of(device: device_lib.Device, config: run_config.RunConfig) -> Layout:
@@ -58,7 +55,6 @@ def layout_of(device: device_lib.Device, config: run_config.RunConfig) -> Layout
     job=device.link.token if device.link else None,
     needs_static_shapes=config.static_shapes or device.replicas > 1 or device.runs_by_pjrt,
     resembles_tpu=device.resembles_tpu,
-    shares_groups=device.runs_by_pjrt,
   )
 
 
@@ -147,18 +143,16 @@ class Feeder:
     layout = self._layout
     dataset, batch_size = self.batches(kind, input_fn, start)
     per_core = self._per_core_batch_size(kind)
-    cores = layout.local_replicas
     # An export serves the features of evaluation: training may have more, or others.
     if kind != Kind.TRAIN or self._feature_dataset[0] in (None, Kind.TRAIN):
       self._feature_dataset, self.feature_input_fn = (kind, dataset), input_fn
     if kind != Kind.TRAIN:
-      if layout.shares_groups:
-        cores = layout.replicas
       self._tell_gaps(f"{kind} input_fn {spec.name_of(input_fn)}", decodable.raw_of(dataset))
-      grouped = groups.group(dataset, per_core, cores, self._config.tpu_config.broadcasts)
+      broadcasts = self._config.tpu_config.broadcasts
+      grouped = groups.group(dataset, per_core, layout.replicas, broadcasts)
       return decodable.keep_mark(dataset, grouped)
     if batch_size != per_core:
-      dataset = groups.cut(dataset, cores)
+      dataset = groups.cut(dataset, layout.local_replicas)
     if layout.resembles_tpu and layout.host == 0:
       for sentence in tpu_tiles.warnings(dataset.element_spec, per_core):
         logging.warning("%s", sentence)

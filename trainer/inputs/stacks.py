@@ -1,6 +1,6 @@
-"""Stacks the batches of several steps, so that they go to the device in one piece.
+"""Stacks the batches of several steps, so that they go to the XLA devices in one piece.
 
-    reader = StackReader(stack(dataset, steps=20, replicas=8), put_on(devices))
+    reader = StackReader(stack(dataset, steps=20, replicas=8), executable.put)
     while stacked := reader.current():
       run(stacked.elements, stacked.first, count)  # at most stacked.left steps
       stacked.first += count
@@ -14,13 +14,13 @@ GroupStackReader are for them.
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from trainer import errors
 from trainer.inputs import groups
 
 
@@ -93,18 +93,16 @@ def _padded(leaf, size):
   return tf.ensure_shape(padded, [size, *inner])
 
 
-def spec_of(element: Any, steps: int, replicas: int) -> tuple:
-  """Returns the spec of a stack's elements.
+def spec_of(element: Any, steps: int) -> Any:
+  """Returns the spec of one core's element of a stack.
 
   Args:
     element: the specs of one core's batch.
     steps: the steps in a stack.
-    replicas: number of cores.
   """
-  stacked = tf.nest.map_structure(
+  return tf.nest.map_structure(
     lambda leaf: tf.TensorSpec([steps, *leaf.shape], leaf.dtype), element
   )
-  return (stacked,) * replicas
 
 
 def bytes_of_step(element_spec: Any) -> int:
@@ -116,23 +114,22 @@ def bytes_of_step(element_spec: Any) -> int:
   return sum(leaf.shape.num_elements() * leaf.dtype.size for leaf in tf.nest.flatten(element_spec))
 
 
-def of_step(elements: Sequence, step: int) -> list[tuple]:
-  """Returns one step of the cores' elements."""
-  return [tf.nest.map_structure(lambda tensor: tensor[step], element) for element in elements]
-
-
 @dataclasses.dataclass
 class Stack:
   """A stack on the devices.
 
   Attributes:
-    elements: for each core its element, on that core.
+    elements: on the devices.
     steps: the number of its real steps.
+    on_host: for each core its element, on the host.
+    rows: for groups, int64 [steps, cores]: how many examples of each batch are real.
     first: the first unused step.
   """
 
-  elements: tuple
+  elements: Any
   steps: int
+  on_host: tuple
+  rows: np.ndarray | None = None
   first: int = 0
 
   @property
@@ -140,9 +137,15 @@ class Stack:
     """The number of unused steps."""
     return self.steps - self.first
 
-  def batches(self, step: int) -> list[tuple]:
-    """Returns the batches of a step, an element for each core."""
-    return of_step(self.elements, step)
+  def batch(self, step: int, core: int, examples: int | None = None) -> Any:
+    """Returns the first examples of one batch, tensors; None for all."""
+    return tf.nest.map_structure(lambda tensor: tensor[step, :examples], self.on_host[core])
+
+  def examples(self, step: int) -> Any:
+    """Returns the element of a group, padding included, as numpy arrays [cores · batch, ...]."""
+    return tf.nest.map_structure(
+      lambda *of_cores: np.concatenate([tensor[step].numpy() for tensor in of_cores]), *self.on_host
+    )
 
 
 class StackReader:
@@ -150,7 +153,7 @@ class StackReader:
 
   Args:
     dataset: the result of `stack`.
-    put: function of a stack's elements that puts them on the devices, such as a result of `put_on`.
+    put: function of a stack's elements that puts them on the devices.
     exchange: returns the values of all hosts, see `hosts.Hosts`; by default this host is alone.
   """
 
@@ -162,75 +165,38 @@ class StackReader:
   ) -> None:
     self._iterator: Iterator = iter(dataset)
     self._put, self._exchange = put, exchange
-    self._stack: Any = None
+    self._stack: Stack | None = None
+    self._fetched: list[Stack | None] = []
 
-  def current(self) -> Any:
+  def current(self) -> Stack | None:
     """Returns the stack with unused steps, or the next one; None at the end."""
     if self._stack is None or not self._stack.left:
       self._stack = None  # This frees its memory before there is another one.
-      self._stack = self._next()
+      self._stack = self._fetched.pop() if self._fetched else self._read()
     return self._stack
 
-  def _next(self) -> Stack | None:
-    real, elements = next(self._iterator, (None, ()))
-    return None if real is None else Stack(self._put(elements), int(real))
+  def fetch(self) -> None:
+    """Puts the next stack on the devices, where the current one has no step left."""
+    if not self._fetched and self._stack is not None and not self._stack.left:
+      self._fetched.append(self._read())
 
-  def next_step(self) -> list[tuple]:
-    """Takes the next step's batches, an element for each core.
-
-    Raises:
-      StopIteration: there is none.
-    """
-    stacked = self.current()
-    if stacked is None:
-      raise StopIteration
-    index, stacked.first = stacked.first, stacked.first + 1
-    return stacked.batches(index)
-
-
-@dataclasses.dataclass
-class GroupStack(Stack):
-  """A stack of groups.
-
-  Attributes:
-    rows: int64 [steps, cores], how many examples of each batch are real.
-    on_host: the elements, on the host.
-  """
-
-  rows: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros([0, 0], np.int64))
-  on_host: tuple = ()
-
-  def batch(self, step: int, core: int) -> Any:
-    """Returns the real examples of one batch, tensors."""
-    real = self.rows[step, core]
-    return tf.nest.map_structure(lambda tensor: tensor[step, :real], self.on_host[core])
-
-  def examples(self, step: int) -> Any:
-    """Returns the element of a group, padding included, as numpy arrays [cores · batch, ...]."""
-    return tf.nest.map_structure(
-      lambda *of_cores: np.concatenate([tensor[step].numpy() for tensor in of_cores]), *self.on_host
-    )
+  def _read(self) -> Stack | None:
+    own, elements = next(self._iterator, (0, ()))
+    # The shortest stack of all hosts counts: a host alone in a step would wait for the others'
+    # all-reduce for ever.
+    real = min(self._exchange(int(own)))
+    return Stack(self._put(elements), real, elements) if real else None
 
 
 class GroupStackReader(StackReader):
-  """Reads stacks of groups from `stack_groups`, and puts them on the devices."""
+  """Reads stacks of groups from `stack_groups`, the same ones on all hosts."""
 
-  def _next(self) -> GroupStack | None:
-    stacked = next(self._iterator, None)
-    if stacked is None:
-      return None
-    real, rows, elements = stacked
-    return GroupStack(self._put(elements), int(real), rows=rows.numpy(), on_host=elements)
-
-
-def put_on(devices: Sequence[str]) -> Callable[[Sequence], tuple]:
-  """Returns a function of the elements of the cores that puts each on its core's device."""
-  return functools.partial(_placed, devices=devices)
-
-
-def _placed(elements, devices):
-  placed = []
-  for device, element in zip(devices, elements, strict=True):
-    with tf.device(device):
-      placed.append(tf.nest.map_structure(tf.identity, element))
-  return tuple(placed)
+  def _read(self) -> Stack | None:
+    real, rows, elements = next(self._iterator, (0, None, ()))
+    own = None if rows is None else rows.numpy().tolist()
+    if any(rows_of_host != own for rows_of_host in self._exchange(own)):
+      raise errors.InputError(
+        "An input_fn gives other batches on other hosts. In evaluation and prediction each host "
+        "makes the batches of the whole set: the batches must not depend on the host."
+      )
+    return None if rows is None else Stack(self._put(elements), int(real), elements, rows.numpy())

@@ -110,13 +110,9 @@ class Boundaries:
       NonFinite: a step's loss, or a variable, is NaN or infinite.
       Preempted, Interrupted: a signal asked the training to end, and it has saved.
     """
-    # 0. What all workers have seen together.
-    workers = self.workers
-    result = dataclasses.replace(result, loss=workers.mean(result.loss))
-    if workers.total(result.non_finite_step >= 0) and result.non_finite_step < 0:
-      result = dataclasses.replace(result, non_finite_step=result.step)
     self._length.took(result.steps, result.seconds)
     self.has_stepped = True
+    workers = self.workers
 
     # 1. NaN and infinity: before any write or report.
     saves = bool(workers.broadcast_from_chief(self._checkpoint_due.is_due(result.step)))

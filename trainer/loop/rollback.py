@@ -84,14 +84,8 @@ class Rollback:
     Returns:
       (found, explanation): the first fault; sentences on its cause, "" if the cause is unknown.
     """
-    # XLA's programs have no checks of tensors, and one worker alone cannot run a step of several.
-    # A hook's change is in no step.
-    if (
-      latest is None
-      or self.device.is_multi_worker
-      or self.device.runs_by_pjrt
-      or found.step == found.good_step
-    ):
+    # XLA's programs have no checks of tensors. A hook's change is in no step.
+    if latest is None or self.device.runs_by_pjrt or found.step == found.good_step:
       return found, ""
     logging.info(
       "Repeating steps from %s, to find the first tensor of step %d with NaN or infinite values.",
@@ -111,7 +105,7 @@ class Rollback:
         )
       found = first
       again = self._train_again(latest, input_fn, found.step - 1)
-    batches = again.next_step(self.device.local_replicas)
+    batches = [next(again.iterator) for _ in range(self.device.replicas)]
     folder = os.path.join(self.model_dir, "non_finite")
     return found, non_finite.explain(self.program, batches, found, folder)
 

@@ -12,7 +12,7 @@ from trainer.inputs import feeder
 from trainer.inputs import groups as input_groups
 from trainer.pjrt import program as pjrt_program
 from trainer.preflight import bindings
-from trainer.programs import abstract_variables, plan, step, traced_program, xla_program
+from trainer.programs import abstract_variables, plan, step, xla_program
 from trainer.settings.kinds import Kind
 
 
@@ -41,7 +41,7 @@ class Steps:
     )
     model_fn = spec.ModelFn(experiment.model_fn)
     model_fn.check_params(experiment.params)
-    self._planner = plan.Planner(experiment.config, plan.target_of(device, experiment.config))
+    self._config = experiment.config
     self.program = step.Program(
       model_fn,
       strategy=device.strategy,
@@ -72,9 +72,7 @@ class Steps:
     cardinality = int(dataset.cardinality().numpy())
     return input_groups.core_spec(dataset.element_spec), cardinality if cardinality >= 0 else None
 
-  def trace(
-    self, kind: Kind, element: Any, groups: int | None = None
-  ) -> traced_program.TracedProgram:
+  def trace(self, kind: Kind, element: Any, groups: int | None = None) -> xla_program.TracedProgram:
     """Traces one program of the device: many steps or groups, if the program can hold them.
 
     Its variables have no values.
@@ -91,12 +89,10 @@ class Steps:
     """
     # The compiler needs shapes alone, and this machine may lack the memory for the values.
     with tf.variable_creator_scope(abstract_variables.without_values):
-      return traced_program.trace_longest(
-        self._planner.plan(kind, element, groups),
-        lambda each: xla_program.trace(self.program, each),
-      )
+      made = plan.plan(self._config, kind, element, groups)
+      return xla_program.trace_longest(self.program, made)
 
-  def lower(self, traced: traced_program.TracedProgram) -> pjrt_program.Source:
+  def lower(self, traced: xla_program.TracedProgram) -> pjrt_program.Source:
     """Lowers a traced program.
 
     Returns:

@@ -1,4 +1,13 @@
-"""The device loops of a Program, which an Estimator runs on its device."""
+"""The device loops of a Program: TensorFlow functions, or programs of XLA devices.
+
+| kind       | what it needs of a loop                                | TensorFlow   | XLA devices |
+|------------|--------------------------------------------------------|--------------|-------------|
+| training   | read(dataset), run(reader, steps), failed_in_input()   | train_loop   | xla_steps   |
+| evaluation | read(dataset), start(reader, most), evaluate_partial() | eval_loop    | xla_groups  |
+| prediction | read(dataset), run(reader, groups, with_examples)      | predict_loop | xla_groups  |
+
+Each has the TracedStep `step`.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +19,8 @@ from trainer.inputs import groups as input_groups
 from trainer.programs import (
   eval_loop,
   host_call,
-  multi_step,
+  host_metrics,
   predict_loop,
-  traced_program,
   train_loop,
   xla_groups,
   xla_steps,
@@ -21,8 +29,8 @@ from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
-TracedTraining = train_loop.TracedLoop | multi_step.StepsProgram
-TracedGroups = eval_loop.TracedEvaluation | predict_loop.TracedPrediction | xla_groups.GroupProgram
+Training = train_loop.TracedLoop | xla_steps.StepsProgram
+Groups = eval_loop.Evaluation | predict_loop.TracedPrediction | xla_groups.GroupProgram
 
 
 class DeviceLoops:
@@ -31,34 +39,34 @@ class DeviceLoops:
   Args:
     program: the step.Program.
     config: the RunConfig.
-    target: the Target of the device.
+    replicas: the number of cores, of all hosts.
+    is_one_cpu: whether the device is a CPU as one core.
 
   Attributes:
     program: see Args.
-    planner: decides which programs there are.
-    evaluate: loops over whole batches, and partial batches.
   """
 
   def __init__(
-    self, program: step_lib.Program, config: run_config.RunConfig, target: plan_lib.Target
+    self,
+    program: step_lib.Program,
+    config: run_config.RunConfig,
+    replicas: int,
+    is_one_cpu: bool = False,
   ) -> None:
     self.program = program
-    self.planner = plan_lib.Planner(config, target)
-    self.evaluate = (
-      eval_loop.EvalLoop(program, target.replicas)
-      if program.store.on_xla is None
-      else xla_groups.EvalLoop(program)
-    )
-    self._target = target
+    self._config = config
+    self._replicas = replicas
+    self._is_one_cpu = is_one_cpu
     self._host = host_call.HostCall(config.tpu_config.host_call_every_n_steps)
-    self._train = train_loop.TrainLoop(program, target, self._host)
+    self._train = train_loop.TrainLoop(program, replicas, is_one_cpu, self._host)
+    self._metrics: dict[str, host_metrics.HostMetrics] = {}  # by the evaluation's name
     self._traces: dict[Any, Any] = {}
 
   def without_traces(self) -> "DeviceLoops":
     """Returns device loops of the same program and variables, without traces."""
-    return DeviceLoops(self.program, self.planner.config, self._target)
+    return DeviceLoops(self.program, self._config, self._replicas, self._is_one_cpu)
 
-  def trace_training(self, element_spec: Any, is_endless: bool) -> TracedTraining:
+  def trace_training(self, element_spec: Any, is_endless: bool) -> Training:
     """Traces a training loop.
 
     Args:
@@ -69,23 +77,16 @@ class DeviceLoops:
       SettingError: TPUConfig.steps_per_program is impossible here.
       ModelFnError: the model_fn raised.
     """
-    plan = self.planner.plan(Kind.TRAIN, element_spec)
-
-    def trace():
-      # One step in a program needs no stack: the loop itself takes batches from the iterator.
-      if not plan.is_stacked:
-        return self._train.trace(element_spec, is_endless)
-      if self.program.store.on_xla is not None:
-        return xla_steps.StepsProgram(self.program, plan, self._host)
-      # --xla on a CPU or a GPU: TensorFlow's own XLA compiles the loop over the stack.
-      traced = traced_program.trace(self.program, plan, jit_compile=True)
-      return multi_step.StepsProgram(self.program, traced, self._host)
-
-    return self._once(trace, element_spec, Kind.TRAIN, plan.length, is_endless)
+    if self.program.store.on_xla is None:
+      trace = lambda: self._train.trace(element_spec, is_endless)
+      return self._once(trace, element_spec, Kind.TRAIN, is_endless)
+    plan = plan_lib.plan(self._config, Kind.TRAIN, element_spec)
+    trace_steps = lambda: xla_steps.StepsProgram(self.program, plan, self._host)
+    return self._once(trace_steps, element_spec, Kind.TRAIN)
 
   def trace_groups(
     self, kind: Kind, group_spec: Any, groups: int | None = None, name: str = ""
-  ) -> TracedGroups:
+  ) -> Groups:
     """Traces an evaluation or a prediction.
 
     Args:
@@ -97,22 +98,23 @@ class DeviceLoops:
     Raises:
       ModelFnError: the model_fn raised.
     """
-    if self.program.store.on_xla is None:
+    metrics = self._metrics.setdefault(name, host_metrics.HostMetrics(self.program.store))
+    program, replicas = self.program, self._replicas
+    if program.store.on_xla is not None:
+      core = input_groups.core_spec(group_spec)
+      made = self._group_program(plan_lib.plan(self._config, kind, core, groups))
+      trace = lambda: xla_groups.XlaEvaluation(made, metrics, self._group_program)
+      return made if kind == Kind.PREDICT else self._once(trace, group_spec, made, name)
+    if kind == Kind.PREDICT:
+      predict = lambda: predict_loop.trace(program, replicas, self._is_one_cpu, group_spec)
+      return self._once(predict, group_spec, kind)
+    evaluate = lambda: eval_loop.TracedEvaluation(program, replicas, group_spec, metrics)
+    return self._once(evaluate, group_spec, kind, name)
 
-      def trace_loop():
-        if kind == Kind.EVAL:
-          return self.evaluate.trace(group_spec, name)
-        return predict_loop.trace(self.program, self._target, group_spec)
-
-      return self._once(trace_loop, group_spec, kind, name)
-
-    def trace(plan):
-      # The metrics are counted after the groups, so the name of the evaluation does not matter.
-      make = lambda: xla_groups.GroupProgram(self.program, plan)
-      return self._once(make, group_spec, kind, plan.length)
-
-    core = input_groups.core_spec(group_spec)
-    return traced_program.trace_longest(self.planner.plan(kind, core, groups), trace)
+  def _group_program(self, plan: plan_lib.Plan) -> xla_groups.GroupProgram:
+    """Returns the program of a plan for groups."""
+    trace = lambda: xla_groups.GroupProgram(self.program, plan)
+    return self._once(trace, plan.element_spec, plan.kind, plan.length)
 
   def _once(self, trace: Callable, element_spec: Any, *key: Any) -> Any:
     """Returns the trace for this kind of input and this key; calls `trace` the first time."""

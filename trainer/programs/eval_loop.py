@@ -1,8 +1,15 @@
-"""Evaluates many groups of batches in one call of the device."""
+"""Evaluates groups of batches: what every device does, and the loop of TensorFlow's devices.
 
+A TensorFlow function evaluates many groups in one call. `xla_groups` has the programs of XLA
+devices.
+"""
+
+import abc
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from trainer.programs import group_results
@@ -10,84 +17,159 @@ from trainer.programs import host_metrics as metrics_lib
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
+# Most groups in one call of the device. Python handles Ctrl-C only between two calls.
+_LOOP = 64
+
 
 @dataclasses.dataclass(frozen=True)
-class TracedEvaluation:
-  """The traced loop over whole batches of one kind of input.
+class Part:
+  """Groups that an evaluation has taken from its input.
 
   Attributes:
-    function: the concrete function of (iterator, group, steps).
-    step: the TracedStep of its step.
+    groups: the number of groups.
+    examples: the number of examples in their whole batches.
+    count: waits for the device; returns the "loss_sums" of the whole batches (float64, see
+      group_results.sums_of_losses) and the "metrics" so far. None without a whole batch.
+    partial: the batches of the last group that are smaller than others, without padding. Each one
+      runs alone, after `count`.
   """
 
-  function: tf.types.experimental.ConcreteFunction
+  groups: int
+  examples: int
+  count: Callable[[], dict[str, Any]] | None
+  partial: list[Any]
+
+
+class Evaluation(abc.ABC):
+  """The evaluations with one name, of one kind of input.
+
+  Attributes:
+    metrics: the metrics of this name.
+    step: the TracedStep.
+  """
+
+  metrics: metrics_lib.HostMetrics
   step: step_lib.TracedStep
 
-  def read(self, dataset: tf.data.Dataset) -> tf.data.Iterator:
-    """Returns the iterator from which `run` takes the groups of a dataset."""
-    return iter(dataset)
+  @abc.abstractmethod
+  def read(self, dataset: tf.data.Dataset) -> Any:
+    """Returns the reader from which `start` takes the groups of a dataset."""
 
-  def run(self, iterator: tf.data.Iterator, group: tuple, steps: int) -> dict[str, Any]:
-    """Evaluates whole batches.
-
-    Starts with `group` and stops before an empty group or one with a partial batch.
+  @abc.abstractmethod
+  def start(self, reader: Any, most: int) -> Part | None:
+    """Starts on the next groups, up to one with a partial batch; None at the end of the input.
 
     Args:
-      iterator: over the groups after `group`, see `trainer.inputs.groups`.
-      group: the first group.
-      steps: the largest number of groups to evaluate.
-
-    Returns:
-      A dict:
-
-      - "loss_sums": float64 [1 or more, 2], see group_results.sums_of_losses.
-      - "rows": int64, the number of examples.
-      - "steps": int64, the number of groups evaluated.
-      - "group": the group to continue with.
-      - "metrics": dict of the metrics so far.
+      reader: the result of `read`.
+      most: the largest number of groups.
     """
-    return self.function(iterator, group, tf.constant(steps, tf.int64))
+
+  @abc.abstractmethod
+  def evaluate_partial(self, batch: Any) -> dict[str, Any]:
+    """Evaluates one batch smaller than the others, see Part; returns the results of Part.count.
+
+    Every replica computes the whole batch. Octet uses only replica 0's result, so the loss is exact
+    for any batch size.
+    """
+
+  def metric_names(self) -> list[str] | None:
+    """Returns the names of the numbers of an evaluation; None if they are known after it only."""
+    return None
 
 
-class EvalLoop:
-  """The evaluations of a Program. Each name has its own metrics.
+@dataclasses.dataclass
+class GroupReader:
+  """Reads groups. A loop that stops before a group leaves it here.
+
+  Attributes:
+    iterator: over groups, see `trainer.inputs.groups`.
+    group: the next group, or None if the iterator has it.
+  """
+
+  iterator: tf.data.Iterator
+  group: Any = None
+
+  def current(self) -> Any:
+    """Returns the next group; None at the end."""
+    if self.group is None:
+      self.group = next(self.iterator, None)
+    return self.group
+
+
+class TracedEvaluation(Evaluation):
+  """An evaluation on a device that TensorFlow drives.
 
   Args:
     program: the program.
-    replicas: number of batches in a group: the replicas of this process.
+    replicas: number of batches in a group.
+    group_spec: of the groups, see `trainer.inputs.groups`.
+    metrics: the metrics of the name.
   """
 
-  def __init__(self, program: step_lib.Program, replicas: int) -> None:
+  def __init__(
+    self,
+    program: step_lib.Program,
+    replicas: int,
+    group_spec: tuple,
+    metrics: metrics_lib.HostMetrics,
+  ) -> None:
+    self.metrics = metrics
     self._program = program
     self._replicas = replicas
-    self._metrics: dict[str, metrics_lib.HostMetrics] = {}  # by the evaluation's name
     self._partial = tf.function(self._evaluate_partial, autograph=False)
-
-  def host_metrics(self, name: str) -> metrics_lib.HostMetrics:
-    """Returns the metrics of the evaluation with this name; "" for the one without a name."""
-    return self._metrics.setdefault(name, metrics_lib.HostMetrics(self._program.store))
-
-  def trace(self, group_spec: tuple, name: str) -> TracedEvaluation:
-    """Traces the loop over whole batches of an evaluation.
-
-    Args:
-      group_spec: of the iterator over groups, see `trainer.inputs.groups`.
-      name: the evaluation's name.
-    """
     found = []
 
     def evaluate(iterator, group, steps):
-      results, traced = self._loop(iterator, group, steps, self.host_metrics(name))
+      results, traced = self._loop(iterator, group, steps)
       found.append(traced)
       return results
 
-    function = tf.function(evaluate, autograph=False).get_concrete_function(
+    self._function = tf.function(evaluate, autograph=False).get_concrete_function(
       tf.data.IteratorSpec(group_spec), group_spec, tf.TensorSpec([], tf.int64)
     )
-    return TracedEvaluation(function, found[-1])
+    self.step = found[-1]
 
-  def _loop(self, iterator, group, steps, host_metrics):
-    """Adds the loop to the function in trace; returns (results, TracedStep)."""
+  def metric_names(self) -> list[str]:
+    """See Evaluation.metric_names."""
+    metrics = self._function.structured_outputs["metrics"]
+    return ["loss", *(name for name, value in metrics.items() if not value.shape.rank)]
+
+  def read(self, dataset: tf.data.Dataset) -> GroupReader:
+    """See Evaluation.read."""
+    return GroupReader(iter(dataset))
+
+  def start(self, reader: GroupReader, most: int) -> Part | None:
+    """See Evaluation.start."""
+    group = reader.current()
+    if group is None:
+      return None
+    element, rows = group
+    counts, size = rows.numpy(), _batch_size(element)
+    if not counts.any():  # A group of padding only: the data ended.
+      return None
+    cores = partial_cores(counts, size)
+    batches = [
+      tf.nest.map_structure(lambda tensor, core=core: tensor[core, : counts[core]], element)
+      for core in cores
+    ]
+    reader.group = None
+    if not (counts == size).any():
+      return Part(1, 0, None, batches)
+    wanted = min(most, _LOOP)
+    if cores:
+      # A group may hold both kinds. Here, empty batches replace the partial ones.
+      group, wanted = (element, tf.where(tf.equal(rows, size), rows, 0)), 1
+    result = self._function(reader.iterator, group, tf.constant(wanted, tf.int64))
+    reader.group = result["group"]
+    return Part(int(result["steps"]), int(result["rows"]), lambda: result, batches)
+
+  def _loop(self, iterator, group, steps):
+    """Adds the loop over whole batches to the function in trace; returns (results, TracedStep).
+
+    The loop starts with `group` and stops before an empty group or one with a partial batch. The
+    results are a dict: "loss_sums" and "metrics", see Part.count; "rows", the number of examples;
+    "steps", the number of groups; "group", the group to continue with.
+    """
     found = []
 
     # Count a replica's batch as whole if it is full or empty: the code below leaves out empty
@@ -99,7 +181,7 @@ class EvalLoop:
       element, rows = group
       batches = split(element, self._replicas)
       (losses, tensors), traced = self._program.run_step(Kind.EVAL, batches)
-      readers = group_results.add_to_metrics(host_metrics, traced.metric_fn, tensors, rows > 0)
+      readers = group_results.add_to_metrics(self.metrics, traced.metric_fn, tensors, rows > 0)
       # A tf.while_loop may trace its body more than once. Only the last trace belongs to the loop.
       found.append((traced, readers))
       sums += group_results.sums_of_losses(losses, rows)
@@ -120,30 +202,18 @@ class EvalLoop:
     metrics = metrics_lib.read(readers)
     return dict(loss_sums=sums, rows=seen, steps=done, group=group, metrics=metrics), traced
 
-  def evaluate_partial(self, element: Any, name: str) -> dict[str, Any]:
-    """Evaluates one batch smaller than the others.
+  def evaluate_partial(self, batch: Any) -> dict[str, Any]:
+    """See Evaluation.evaluate_partial."""
+    return self._partial(batch)
 
-    Every replica computes the whole batch. Octet uses only replica 0's result, so the loss is exact
-    for any batch size.
-
-    Args:
-      element: the batch, without padding.
-      name: the evaluation's name.
-
-    Returns:
-      A dict: "loss_sums" (as `TracedEvaluation.run`) and "metrics" (dict of the metrics so far).
-    """
-    return self._partial(element, name)
-
-  def _evaluate_partial(self, element, name):
-    size = _sizes(tf.nest.flatten(element)[0])[0]
-    batches = [element] * self._replicas
-    (losses, tensors), traced = self._program.run_step(Kind.EVAL, batches)
+  def _evaluate_partial(self, batch):
+    size = _sizes(tf.nest.flatten(batch)[0])[0]
+    (losses, tensors), traced = self._program.run_step(Kind.EVAL, [batch] * self._replicas)
     # The step joins the replicas' tensors, and each replica had the whole batch: keep one copy.
     of_one = tf.nest.map_structure(
       lambda tensor: tensor[: group_results.first_size(tensor) // self._replicas], tensors
     )
-    readers = self.host_metrics(name).update(traced.metric_fn, of_one)
+    readers = self.metrics.update(traced.metric_fn, of_one)
     sums = group_results.sums_of_losses(
       losses, tf.one_hot(0, self._replicas, size, 0, dtype=tf.int64)
     )
@@ -153,6 +223,11 @@ class EvalLoop:
 def split(element: Any, replicas: int) -> list[Any]:
   """Returns the batches of the replicas in an element of a group."""
   return [tf.nest.map_structure(lambda tensor, i=i: tensor[i], element) for i in range(replicas)]
+
+
+def partial_cores(rows: np.ndarray, size: int) -> list[int]:
+  """Returns the cores with a batch that is neither full nor empty, of the rows of a group."""
+  return [core for core, count in enumerate(rows) if 0 < count < size]
 
 
 def _batch_size(element):

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import tensorflow as tf
 
 from trainer.inputs import feeder as feeder_lib
-from trainer.inputs import stacks
-from trainer.programs import device_loops, eval_loop
+from trainer.programs import device_loops
 from trainer.settings import setting_types
 from trainer.settings.kinds import Kind
 
@@ -25,8 +24,7 @@ class LoopInput:
     input_fn: the input_fn that made it.
     start: the first example of its data.
     dataset: a tf.data.Dataset of elements for the device loop of the kind.
-    iterator: over the dataset; a stacks.StackReader if one program has several steps, and a
-      stacks.GroupStackReader if one program has several groups.
+    iterator: over the dataset, what the trace's `read` returns.
     elements: the number of the dataset's elements, or None if it is unknown or infinite.
     is_endless: whether the dataset has no end. The training loop's trace depends on it.
     traced: the trace for the iterator, see `device_loops`.
@@ -40,22 +38,6 @@ class LoopInput:
   elements: int | None
   is_endless: bool
   traced: Any
-
-  def next_step(self, replicas: int) -> list[tuple]:
-    """Returns the next step's batches, an element for each replica, of a training input."""
-    if isinstance(self.iterator, stacks.StackReader):
-      return self.iterator.next_step()
-    return [next(self.iterator) for _ in range(replicas)]
-
-  def metric_names(self) -> list[str] | None:
-    """Returns the names of a traced evaluation's numbers.
-
-    None if one program has several groups: the metrics then come after it.
-    """
-    if not isinstance(self.traced, eval_loop.TracedEvaluation):
-      return None
-    metrics = self.traced.function.structured_outputs["metrics"]
-    return ["loss", *(name for name, value in metrics.items() if not value.shape.rank)]
 
   def hand_over(self, kind: Kind, start: int) -> "LoopInput | None":
     """Hands its dataset and iterator over to a run of a kind, and keeps neither.

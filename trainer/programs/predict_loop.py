@@ -8,7 +8,6 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.programs import eval_loop, executor, group_results
-from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
@@ -27,16 +26,14 @@ class TracedPrediction:
   """A traced prediction step for one kind of input.
 
   Attributes:
-    target: the Target.
     function: the concrete function of (iterator), which predicts the next group. A tf.function
       would look it up for every group, which takes as long as a light step.
     step: the TracedStep.
     at_once: the number of groups that `several` predicts; 1 if groups differ in their shapes, since
-      `several` stacks them.
+      `several` stacks them, and on several cores.
     several: the tf.function of (iterator) that predicts `at_once` groups.
   """
 
-  target: plan_lib.Target
   function: tf.types.experimental.ConcreteFunction
   step: step_lib.TracedStep
   at_once: int
@@ -69,8 +66,7 @@ class TracedPrediction:
       yield group_results.without_padding(predictions, rows, element if with_examples else None)
 
   def _with_padding(self, iterator, groups):
-    several = self.target.is_one_cpu and self.at_once > 1
-    if several and groups is not None and groups >= 2 * self.at_once:
+    if self.at_once > 1 and groups is not None and groups >= 2 * self.at_once:
       for _ in range(groups // self.at_once):
         results = group_results.on_host(self.several(iterator))
         for i in range(self.at_once):
@@ -84,20 +80,21 @@ class TracedPrediction:
 
 
 def trace(
-  program: step_lib.Program, target: plan_lib.Target, group_spec: tuple
+  program: step_lib.Program, replicas: int, is_one_cpu: bool, group_spec: tuple
 ) -> TracedPrediction:
   """Traces a prediction step.
 
   Args:
     program: the program.
-    target: the Target.
+    replicas: the batches of a group.
+    is_one_cpu: whether the device is a CPU as one core.
     group_spec: of the iterator over groups, see `trainer.inputs.groups`.
   """
   found = []
 
   def predict(iterator):
     element, rows = next(iterator)
-    batches = eval_loop.split(element, target.replicas)
+    batches = eval_loop.split(element, replicas)
     predictions, traced = program.run_step(Kind.PREDICT, batches)
     found.append(traced)
     return predictions, rows, tf.nest.map_structure(_of_all_replicas, element)
@@ -105,12 +102,13 @@ def trace(
   function = tf.function(predict, autograph=False).get_concrete_function(
     tf.data.IteratorSpec(group_spec)
   )
-  if all(leaf.shape.is_fully_defined() for leaf in tf.nest.flatten(function.structured_outputs)):
+  at_once = 1
+  if is_one_cpu and all(
+    leaf.shape.is_fully_defined() for leaf in tf.nest.flatten(function.structured_outputs)
+  ):
     at_once = _SMALL_GROUPS if executor.is_light(function.graph) else _LARGE_GROUPS
-  else:
-    at_once = 1
   several = tf.function(functools.partial(_several, function, at_once), autograph=False)
-  return TracedPrediction(target, function, found[-1], at_once, several)
+  return TracedPrediction(function, found[-1], at_once, several)
 
 
 def _of_all_replicas(tensor):

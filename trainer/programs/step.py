@@ -14,13 +14,7 @@ import tensorflow as tf
 
 from trainer import errors, run_config, spec
 from trainer.optimization import combined_gradients, global_means, schedules
-from trainer.programs import (
-  core_results,
-  core_totals,
-  model_calls,
-  step_errors,
-  unchanged_variables,
-)
+from trainer.programs import core_results, model_calls, step_errors, unchanged_variables
 from trainer.programs import plan as plan_lib
 from trainer.reporting import summaries
 from trainer.settings import durations
@@ -165,17 +159,17 @@ class Program:
     return results, traced
 
   def run_stack(
-    self, plan: plan_lib.Plan, stack: Sequence[tuple], first: tf.Tensor, count: tf.Tensor
-  ) -> tuple[core_totals.CoreTotals | core_results.CoreResults, TracedStep]:
+    self, plan: plan_lib.Plan, stack: tuple, first: tf.Tensor, count: tf.Tensor
+  ) -> tuple[core_results.CoreTotals | core_results.CoreResults, TracedStep]:
     """Runs training steps and counts them; or evaluates or predicts groups.
 
     The loop over the steps is inside `strategy.run`: the steps are one program of the device. The
     replicas of a MirroredStrategy cannot wait for each other in there, and have no stacks.
 
     Args:
-      plan: the stacked program.
-      stack: for each replica its elements of several steps: nests of tensors with one more axis in
-        front, [steps, per-core batch, ...].
+      plan: the program.
+      stack: the replica's elements of several steps: nests of tensors with one more axis in front,
+        [steps, per-core batch, ...].
       first: int32 scalar, the first place of the stack.
       count: int32 scalar, the number of steps.
 
@@ -186,14 +180,14 @@ class Program:
     Raises:
       core_results.TooLarge: see CoreResults.keep.
     """
-    traced, arguments = TracedStep(), self._of_each_replica(stack)
+    traced = TracedStep()
     if plan.kind == Kind.TRAIN:
-      totals = core_totals.CoreTotals(self.store)
-      self._train_on_stack(traced, totals, arguments, first, count)
+      totals = core_results.CoreTotals(self.store)
+      self._train_on_stack(traced, totals, stack, first, count)
       self._warn_of_no_training(traced)
       return totals, traced
     results = core_results.CoreResults(self.store, plan.kind, plan.length, plan.limit_bytes)
-    self._run_groups(plan.kind, traced, results, arguments, first, count)
+    self._run_groups(plan.kind, traced, results, stack, first, count)
     return results, traced
 
   def _train_on_stack(self, traced, totals, stack, first, count):
@@ -254,9 +248,8 @@ class Program:
   def _of_each_replica(self, batches):
     if len(batches) == 1:
       return batches[0]
-    # With several workers, each one feeds its own replicas only.
     return self.strategy.experimental_distribute_values_from_function(
-      lambda context: batches[context.replica_id_in_sync_group % len(batches)]
+      lambda context: batches[context.replica_id_in_sync_group]
     )
 
   def _run_on_replicas(self, fn, *arguments, kind=Kind.TRAIN, goes_on=False, loop=None):

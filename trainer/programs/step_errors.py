@@ -53,7 +53,7 @@ def of_step(name: str, kind: Kind) -> Iterator[None]:
 
   Raises:
     ModelFnError: an operation rejected its input, such as a label out of range; an assertion
-      failed; XLA lacks an operation; or Python code in a tf.py_function raised.
+      failed; or Python code in a tf.py_function raised.
   """
   try:
     yield
@@ -62,11 +62,6 @@ def of_step(name: str, kind: Kind) -> Iterator[None]:
     if found is None and not isinstance(error, tf.errors.InvalidArgumentError):
       raise
     where = user_frames.where(re.findall(r'File "(.+?)", line (\d+)', error.message))
-    if absent := re.findall(r"(\w+) \(No registered", error.message):
-      raise errors.ModelFnError(
-        f"model_fn {name}, mode {spec.MODE_OF[kind]!r}{where}: XLA has no "
-        f"{' and no '.join(dict.fromkeys(absent))}: take --xla away, or compute it in another way."
-      ) from error
     where, said = found or (where, read_errors.of_operation(error))
     if not found and JOINED in error.message:
       where = ""  # a line of the program that called Octet

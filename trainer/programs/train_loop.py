@@ -1,8 +1,7 @@
-"""Trains many steps in one call of the device.
+"""Trains many steps in one call of a device that TensorFlow drives.
 
 A training loop is a `tf.function` that takes an iterator and a number of steps. Python pays its
-overhead once a loop, not once a step. `outer_loop` decides how many steps a loop has. In the loops
-of `multi_step` and `xla_steps` the steps are one program.
+overhead once a loop, not once a step. `outer_loop` decides how many steps a loop has.
 """
 
 import dataclasses
@@ -14,7 +13,6 @@ import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
 from trainer.programs import executor, host_call
-from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.reporting import step_times
 from trainer.settings.kinds import Kind
@@ -77,12 +75,14 @@ class TrainLoop:
 
   Attributes:
     program: the program.
-    target: the Target.
+    replicas: the batches of a step.
+    is_one_cpu: whether the device is a CPU as one core.
     host: what calls the function of the host_call.
   """
 
   program: step_lib.Program
-  target: plan_lib.Target
+  replicas: int
+  is_one_cpu: bool
   host: host_call.HostCall
 
   def trace(self, element_spec: Any, is_endless: bool) -> TracedLoop:
@@ -93,7 +93,7 @@ class TrainLoop:
       is_endless: whether the iterator never ends, so that the loop need not check for its end.
     """
     with tf.device("/cpu:0"):
-      waiting = tf.Variable(False, trainable=False) if self.target.is_one_cpu else None
+      waiting = tf.Variable(False, trainable=False) if self.is_one_cpu else None
     found: list[Any] = []
 
     def train(iterator, steps):
@@ -141,7 +141,7 @@ class TrainLoop:
       input_seconds=waited,
       scalars={tag: variable.read_value() for tag, variable in found[-1].scalars.items()},
     )
-    is_single_threaded = self.target.is_one_cpu and executor.mark_for_single_thread(done.op)
+    is_single_threaded = self.is_one_cpu and executor.mark_for_single_thread(done.op)
     return results, found[-1], is_single_threaded
 
   def _step(self, start, found, batches, state, asked_at):
@@ -176,7 +176,7 @@ class TrainLoop:
     # A step needs a batch for every replica. It drops the last batches if there are too few.
     asked_at = _now()
     with tf.control_dependencies([asked_at]):
-      optionals = [iterator.get_next_as_optional() for _ in range(self.target.replicas)]
+      optionals = [iterator.get_next_as_optional() for _ in range(self.replicas)]
     more = tf.reduce_all([optional.has_value() for optional in optionals])
     return tf.cond(
       more,
@@ -189,7 +189,7 @@ class TrainLoop:
     # The executor may read the clock after the batch came, unless an edge forbids it.
     with tf.control_dependencies([asked_at]):
       if waiting is None:
-        batches = [next(iterator) for _ in range(self.target.replicas)]
+        batches = [next(iterator) for _ in range(self.replicas)]
       else:
         batches = [_next_marked(waiting, iterator)]
     return step(batches, state, asked_at)

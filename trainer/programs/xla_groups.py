@@ -13,13 +13,13 @@ the batches of its own devices. All hosts get the results of all devices.
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from trainer import errors
 from trainer.inputs import stacks
 from trainer.programs import eval_loop, group_results, xla_program
 from trainer.programs import host_metrics as metrics_lib
@@ -28,34 +28,19 @@ from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 
 
-class GroupStackReader(stacks.GroupStackReader):
-  """Reads stacks of groups, the same ones on all hosts."""
-
-  def _next(self):
-    stack = super()._next()
-    own = None if stack is None else stack.rows.tolist()
-    if any(rows != own for rows in self._exchange(own)):
-      raise errors.InputError(
-        "An input_fn gives other batches on other hosts. In evaluation and prediction each host "
-        "makes the batches of the whole set: the batches must not depend on the host."
-      )
-    return stack
-
-
 class GroupProgram:
   """A traced program of several groups, for the stacks of one kind of input.
 
   Args:
     program: the step.Program, traced as one replica of many.
-    plan: the plan of the program, see `xla_program.trace`.
+    plan: the plan of the program, see `xla_program.trace_longest`.
 
   Attributes:
-    plan: the traced plan.
+    plan: the traced plan, perhaps of fewer groups.
     step: the TracedStep of its step.
-    bytes_of_group: the bytes of one group's results on one core.
+    cores: the number of batches in a group.
 
   Raises:
-    core_results.TooLarge: the results of so many groups exceed plan.limit_bytes.
     LowerError: XLA cannot compile the program.
   """
 
@@ -64,37 +49,44 @@ class GroupProgram:
     # Each device gets the results of all devices, unless all devices belong to this process.
     copies = variables.devices.count if variables.devices.is_shared else 1
     limited = dataclasses.replace(plan, limit_bytes=plan.limit_bytes // copies)
-    traced = xla_program.trace(program, limited)
-    self.plan = plan
+    traced = xla_program.trace_longest(program, limited)
+    self.plan = traced.plan
     self.step = traced.step
-    self.bytes_of_group = traced.kept.bytes_of_group
+    self.cores = variables.devices.count
     self._kept = traced.kept
-    self._counting: dict[str, Any] = {}  # by the evaluation's name
     self._variables = variables
     self._program = xla_program.OnDevices(traced, program.store)
+    self._unread: Callable[[], Any] | None = None
 
   def put(self, elements: Sequence) -> Any:
     """Puts the elements of this process's cores on their devices."""
     own = [elements[number] for number in self._variables.devices.numbers]
     return self._program.put(own)
 
-  def read(self, dataset: tf.data.Dataset) -> GroupStackReader:
+  def read(self, dataset: tf.data.Dataset) -> stacks.GroupStackReader:
     """Returns a reader of a dataset's groups in stacks."""
     stacked = stacks.stack_groups(dataset, self.plan.length)
-    return GroupStackReader(stacked, self.put, self._variables.devices.exchange)
+    return stacks.GroupStackReader(stacked, self.put, self._variables.devices.exchange)
 
-  def start(self, stack: stacks.GroupStack, count: int) -> None:
-    """Starts on the next groups of a stack. The devices work on them after this has returned."""
+  def start(self, stack: stacks.Stack, count: int) -> Callable[[], Any]:
+    """Starts on the next groups of a stack.
+
+    Returns:
+      A function that waits for the groups and returns their results, in the structure of one
+      group's. Each tensor is [groups, ...], the concatenation of the cores' results along the axis
+      of the examples; scalars become [groups, cores]. The results of groups that did not run are
+      undefined.
+    """
     self._program.give_variables()
+    if self._unread is not None:
+      self._unread()  # The next results take the memory of these.
     self._program.start(stack, count)
     stack.first += count
+    self._unread = read = functools.cache(self._results)
+    return read
 
-  def results(self) -> Any:
-    """Returns the groups' results, in the structure of one group's; waits for them.
-
-    Each tensor is [groups, ...], the concatenation of the cores' results along the axis of the
-    examples; scalars become [groups, cores]. The results of groups that did not run are undefined.
-    """
+  def _results(self):
+    self._unread = None
     like = self._kept.variables()
     each = self._variables.read_each(tf.nest.flatten(like))
     # [cores, groups, ...] of each.
@@ -111,9 +103,8 @@ class GroupProgram:
     del groups  # each stack says how many it has
     while (stack := reader.current()) is not None:
       first, count = stack.first, stack.left
-      self.start(stack, count)
       # Now, not when the caller asks for more: another prediction may use the same variables then.
-      results = group_results.on_host(self.results())
+      results = group_results.on_host(self.start(stack, count)())
       for index in range(first, first + count):
         yield group_results.without_padding(
           tf.nest.map_structure(lambda array, place=index - first: array[place], results),
@@ -121,68 +112,99 @@ class GroupProgram:
           stack.examples(index) if with_examples else None,
         )
 
-  def count(
-    self, results: Any, rows: np.ndarray, name: str, host_metrics: metrics_lib.HostMetrics
-  ) -> dict[str, Any]:
-    """Counts evaluated groups.
+
+class XlaEvaluation(eval_loop.Evaluation):
+  """An evaluation on XLA devices.
+
+  Args:
+    program: the GroupProgram of the input.
+    metrics: the metrics of the name.
+    program_of: returns the GroupProgram of a plan, for partial batches.
+  """
+
+  def __init__(
+    self,
+    program: GroupProgram,
+    metrics: metrics_lib.HostMetrics,
+    program_of: Callable[[plan_lib.Plan], GroupProgram],
+  ) -> None:
+    self.metrics = metrics
+    self.step = program.step
+    self._program = program
+    self._program_of = program_of
+    self._add = tf.function(self._added, autograph=False)
+
+  def read(self, dataset: tf.data.Dataset) -> stacks.GroupStackReader:
+    """See Evaluation.read."""
+    return self._program.read(dataset)
+
+  def start(self, reader: stacks.GroupStackReader, most: int) -> eval_loop.Part | None:
+    """See Evaluation.start."""
+    stack = reader.current()
+    if stack is None:
+      return None
+    first, size = stack.first, tf.nest.flatten(stack.on_host)[0].shape.as_list()[1]
+    rows = stack.rows[first : first + min(stack.left, most)]
+    rows = rows[: _until_partial(rows, size)]
+    if not len(rows):  # A group of padding only: the data ended.
+      return None
+    # A group may hold both kinds. Here, empty batches replace the partial ones.
+    whole = np.where(rows == size, rows, 0)
+    if not whole[-1].any():
+      whole = whole[:-1]
+    count = None
+    if len(whole):
+      read = self._program.start(stack, len(whole))
+      count = lambda: self._count(self._program, read(), whole)
+    stack.first = first + len(rows)
+    cores = eval_loop.partial_cores(rows[-1], size)
+    batches = [stack.batch(stack.first - 1, core, rows[-1, core]) for core in cores]
+    return eval_loop.Part(len(rows), int(whole.sum()), count, batches)
+
+  def evaluate_partial(self, batch: Any) -> dict[str, Any]:
+    """See Evaluation.evaluate_partial."""
+    spec = tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), batch)
+    program = self._program_of(plan_lib.Plan(Kind.EVAL, spec))
+    # Every device computes the same partial batch. Only device 0's rows count.
+    stacked = tf.nest.map_structure(lambda leaf: leaf[tf.newaxis], batch)
+    elements = (stacked,) * program.cores
+    rows = np.zeros([1, program.cores], np.int64)
+    rows[0, 0] = tf.nest.flatten(batch)[0].shape[0]
+    read = program.start(stacks.Stack(program.put(elements), 1, elements), 1)
+    return self._count(program, read(), rows)
+
+  def _count(self, program, results, rows):
+    """Counts groups in the metrics.
 
     Args:
-      results: what `results` has returned.
+      program: the GroupProgram.
+      results: of its groups.
       rows: int64 [groups, cores]; how many examples of each batch count.
-      name: the evaluation's name.
-      host_metrics: the metrics of this name.
-
-    Returns:
-      A dict of "loss_sums" (as eval_loop.TracedEvaluation.run) and "metrics" (those so far).
     """
-    # Each evaluation has its own metric variables, so its own function.
-    if name not in self._counting:
-      self._counting[name] = tf.function(self._counted(host_metrics), autograph=False)
     # Pad the rows to the program's length: one trace then serves any number of groups.
-    missing = np.zeros([self.plan.length - len(rows), rows.shape[1]], rows.dtype)
-    return self._counting[name](
-      results, tf.constant(np.concatenate([rows, missing])), tf.constant(len(rows))
-    )
+    missing = np.zeros([program.plan.length - len(rows), rows.shape[1]], rows.dtype)
+    rows, groups = tf.constant(np.concatenate([rows, missing])), tf.constant(len(rows))
+    return self._add(program.step.metric_fn, results, rows, groups)
 
-  def _counted(self, host_metrics):
-    def count(results, rows, groups):
-      found = []
+  def _added(self, metric_fn, results, rows, groups):
+    found = []
 
-      def body(index, sums):
-        losses, tensors = tf.nest.map_structure(lambda tensor: tensor[index], results)
-        readers = group_results.add_to_metrics(
-          host_metrics, self.step.metric_fn, tensors, rows[index] > 0
-        )
-        found.append(readers)
-        return index + 1, sums + group_results.sums_of_losses(losses, rows[index])
+    def body(index, sums):
+      losses, tensors = tf.nest.map_structure(lambda tensor: tensor[index], results)
+      counts = rows[index] > 0
+      found.append(group_results.add_to_metrics(self.metrics, metric_fn, tensors, counts))
+      return index + 1, sums + group_results.sums_of_losses(losses, rows[index])
 
-      sums = tf.zeros([len(results[0]), 2], tf.float64)
-      _, sums = tf.while_loop(lambda index, _: index < groups, body, [tf.constant(0), sums])
-      return dict(loss_sums=sums, metrics=metrics_lib.read(found[-1]))
-
-    return count
+    sums = tf.zeros([len(results[0]), 2], tf.float64)
+    _, sums = tf.while_loop(lambda index, _: index < groups, body, [tf.constant(0), sums])
+    return dict(loss_sums=sums, metrics=metrics_lib.read(found[-1]))
 
 
-class EvalLoop(eval_loop.EvalLoop):
-  """The evaluations of a Program on XLA devices."""
-
-  def __init__(self, program: step_lib.Program) -> None:
-    on_xla: Any = program.store.on_xla
-    super().__init__(program, on_xla.devices.count)
-    self._of_sizes: dict[Any, GroupProgram] = {}
-
-  def evaluate_partial(self, element: Any, name: str) -> dict[str, Any]:
-    """Evaluates one batch smaller than the others; see eval_loop.EvalLoop."""
-    spec = tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), element)
-    key = tf.data.IteratorSpec(spec)
-    if key not in self._of_sizes:
-      plan = plan_lib.Plan(Kind.EVAL, spec, self._replicas)
-      self._of_sizes[key] = GroupProgram(self._program, plan)
-    program = self._of_sizes[key]
-    # Every device computes the same partial batch. Only device 0's rows count.
-    stacked = tf.nest.map_structure(lambda leaf: leaf[tf.newaxis], element)
-    elements = (stacked,) * self._replicas
-    rows = np.zeros([1, self._replicas], np.int64)
-    rows[0, 0] = tf.nest.flatten(element)[0].shape[0]
-    program.start(stacks.GroupStack(program.put(elements), 1, rows=rows, on_host=elements), 1)
-    return program.count(program.results(), rows, name, self.host_metrics(name))
+def _until_partial(rows, size):
+  """How many groups come up to the first one with a partial batch, or before an empty group."""
+  for index, of_group in enumerate(rows):
+    if not of_group.any():
+      return index
+    if eval_loop.partial_cores(of_group, size):
+      return index + 1
+  return len(rows)

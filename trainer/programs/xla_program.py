@@ -1,11 +1,11 @@
-"""Makes a program for XLA devices from a traced one: code without variables that PJRT runs.
+"""Programs for XLA devices: traced, made into code without variables, and run by PJRT.
 
-    traced = xla_program.trace(program, plan)
-    program = xla_program.OnDevices(traced, store)
-    program.start(stacks.Stack(program.put(elements), steps=20), 20)
+    traced = trace_longest(program, plan)
+    on_devices = OnDevices(traced, program.store)
+    on_devices.start(stacks.Stack(on_devices.put(elements), 20, elements), 20)
 
-`of` makes the input of OnDevices, also for absent devices. TensorFlow lowers the program for a CPU,
-even if a TPU runs it.
+`of` makes the code, also for absent devices. TensorFlow lowers the program for a CPU, even if a TPU
+runs it.
 """
 
 import dataclasses
@@ -19,13 +19,38 @@ import tensorflow as tf
 from trainer import errors
 from trainer.inputs import elements, stacks
 from trainer.pjrt import program as pjrt_program
-from trainer.programs import graph_digest, lowering, traced_program
+from trainer.programs import core_results, graph_digest, lowering
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
 from trainer.tracing import xla_variables
 
 _NO_LIMIT = 2**62
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedProgram:
+  """A traced program, from which the loop and preflight start.
+
+  Attributes:
+    plan: the plan of the trace.
+    concrete: the concrete function of the flat tensors of plan.arguments.
+    global_step: the variable.
+    step: the TracedStep of its step.
+    kept: the values that the program leaves in variables of each core: the CoreTotals of a
+      training, the CoreResults of groups.
+  """
+
+  plan: plan_lib.Plan
+  concrete: tf.types.experimental.ConcreteFunction
+  global_step: tf.Variable
+  step: step_lib.TracedStep
+  kept: Any
+
+  @property
+  def specs(self) -> list[tf.TensorSpec]:
+    """The specs of its arguments, flat."""
+    return tf.nest.flatten(self.plan.arguments)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,27 +71,47 @@ class XlaProgram:
     return self.source.signature.variables
 
 
-def trace(program: step_lib.Program, plan: plan_lib.Plan) -> traced_program.TracedProgram:
+def trace(program: step_lib.Program, plan: plan_lib.Plan) -> TracedProgram:
   """Traces a program as one replica of many.
-
-  Args:
-    program: the step.Program.
-    plan: the plan, with the batches of all replicas. The program takes a stack even for one step,
-      or for one group with results of any size.
 
   Raises:
     InputError: the input has a dtype that XLA devices lack.
-    core_results.TooLarge, ModelFnError: see `traced_program.trace`.
+    core_results.TooLarge: the results of so many groups exceed plan.limit_bytes.
+    ModelFnError: the model_fn raised.
   """
   check_dtypes(plan.kind, plan.element_spec)
   limit = plan.limit_bytes if plan.length > 1 else _NO_LIMIT
-  stacked = dataclasses.replace(plan, replicas=1, is_stacked=True, limit_bytes=limit)
+  limited = dataclasses.replace(plan, limit_bytes=limit)
+  found: list[tuple[Any, step_lib.TracedStep]] = []
+
+  def run(*flat):
+    # A concrete function has flat arguments; Octet's plans have structures. The program leaves its
+    # results in the cores' variables and returns nothing: the host would otherwise wait for a copy
+    # after each program.
+    found.append(program.run_stack(limited, *tf.nest.pack_sequence_as(plan.arguments, flat)))
+
   # With jit_compile, TensorFlow keeps the values for a branch's gradient in tensors. Otherwise it
   # keeps them in optionals, which XLA lacks.
-  return traced_program.trace(program, stacked, jit_compile=True)
+  function = tf.function(run, autograph=False, jit_compile=True)
+  concrete = function.get_concrete_function(*tf.nest.flatten(plan.arguments))
+  kept, step = found[-1]
+  return TracedProgram(plan, concrete, program.global_step, step, kept)
 
 
-def of(traced: traced_program.TracedProgram, store: Any, replicas: int) -> XlaProgram:
+def trace_longest(program: step_lib.Program, plan: plan_lib.Plan) -> TracedProgram:
+  """Traces the longest program of at most plan.length groups whose results fit.
+
+  The trace shows the size of the groups' results. If it exceeds plan.limit_bytes, the program gets
+  fewer groups, or one if not even two groups fit. Raises the other errors of `trace`.
+  """
+  while True:
+    try:
+      return trace(program, plan)
+    except core_results.TooLarge as error:
+      plan = dataclasses.replace(plan, length=max(error.groups, 1))
+
+
+def of(traced: TracedProgram, store: Any, replicas: int) -> XlaProgram:
   """Makes a program of one of many replicas that takes a stack. Lowers it on demand.
 
   Args:
@@ -127,7 +172,7 @@ class OnDevices:
     LowerError: see `of`.
   """
 
-  def __init__(self, traced: traced_program.TracedProgram, store: Any) -> None:
+  def __init__(self, traced: TracedProgram, store: Any) -> None:
     self.variables = store.on_xla
     self._kind = traced.plan.kind
     self._made = of(traced, store, self.variables.devices.count)

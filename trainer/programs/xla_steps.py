@@ -1,71 +1,40 @@
-"""The training loop of XLA devices: one program has many steps, and PJRT runs it.
+"""The training loop of XLA devices: one program has many steps and never waits for the host.
 
-As in `multi_step`, the host sends the input of several steps in one stack. The variables stay on
-the devices, see `xla_variables`. While the devices run one program, the host sends the next stack;
-it waits for the devices once per loop, for the totals.
+The host sends the input of several steps in one stack (`trainer.inputs.stacks`) and starts the
+program. The variables stay on the devices, see `xla_variables`, and so do the totals of the steps
+(`core_results`), which the host reads once per loop. While the devices run one program, the host
+sends the next stack. A loop may have several programs, and a program may use a part of a stack: the
+first step and the number of steps are arguments, so one compilation suffices.
 
 Several hosts run the same programs at the same time. Each reads the batches of its own devices, and
 all run as many steps of a stack as the host with the fewest steps.
 """
 
-import dataclasses
+import time
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from trainer.inputs import stacks
-from trainer.programs import host_call, multi_step, xla_program
+from trainer.programs import host_call, xla_program
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
+from trainer.reporting import step_times
 from trainer.tracing import xla_variables
 
 
-@dataclasses.dataclass
-class Stack(stacks.Stack):
-  """A stack on XLA devices.
-
-  Attributes:
-    on_host: each core's element, on the host.
-  """
-
-  on_host: tuple = ()
-
-  def batches(self, step: int) -> list[tuple]:
-    """See stacks.Stack.batches; the batches are those on the host."""
-    return stacks.of_step(self.on_host, step)
-
-
-class StackReader(stacks.StackReader):
-  """Reads stacks and puts them on XLA devices."""
-
-  def __init__(self, *args: Any) -> None:
-    super().__init__(*args)
-    self._fetched: list[stacks.Stack | None] = []
-
-  def fetch(self) -> None:
-    """Puts the next stack on the devices, where the current one has no step left."""
-    if not self._fetched and self._stack is not None and not self._stack.left:
-      self._fetched.append(self._read())
-
-  def _next(self):
-    return self._fetched.pop() if self._fetched else self._read()
-
-  def _read(self):
-    own, elements = next(self._iterator, (0, ()))
-    # The shortest stack of all hosts counts: a host alone in a step would wait for the others'
-    # all-reduce for ever.
-    real = min(self._exchange(int(own)))
-    return Stack(self._put(elements), real, on_host=elements) if real else None
-
-
-class StepsProgram(multi_step.StepsLoop):
-  """A program of several training steps, for XLA devices.
+class StepsProgram:
+  """A program of several training steps; the other form of a `train_loop.TracedLoop`.
 
   Args:
     program: the step.Program, traced as one replica of many.
-    plan: the plan, with the batches of all cores.
-    host: see multi_step.StepsLoop.
+    plan: the plan.
+    host: calls the function of the host_call. A program ends where a call is due.
+
+  Attributes:
+    plan: see Args.
+    step: the TracedStep of its step.
 
   Raises:
     LowerError: XLA cannot compile the program.
@@ -75,44 +44,87 @@ class StepsProgram(multi_step.StepsLoop):
     self, program: step_lib.Program, plan: plan_lib.Plan, host: host_call.HostCall
   ) -> None:
     traced = xla_program.trace(program, plan)
-    super().__init__(plan, traced, host)
+    self.plan = plan
+    self.step = traced.step
+    self._totals = traced.kept
+    self._host = host
     self._program = xla_program.OnDevices(traced, program.store)
     self._variables = self._program.variables
     self._global_step = program.global_step
     self._host_call = tf.function(self._call_newest, autograph=False)
+    self._is_reading = False
 
-  def read(self, dataset: tf.data.Dataset) -> StackReader:
+  def read(self, dataset: tf.data.Dataset) -> stacks.StackReader:
     """Returns a reader of per-core batches in stacks."""
-    stacked = stacks.stack(dataset, self.plan.length, self.plan.replicas)
+    devices = self._variables.devices
+    stacked = stacks.stack(dataset, self.plan.length, len(devices.local))
     self.compile()
-    return StackReader(stacked, self._program.put, self._variables.devices.exchange)
+    return stacks.StackReader(stacked, self._program.put, devices.exchange)
 
   def compile(self) -> Any:
     """Returns the execution.Executable, made at the first call."""
     return self._program.executable
 
-  def _begin(self):
+  def run(self, reader: stacks.StackReader, steps: int) -> dict[str, Any]:
+    """Runs the loop.
+
+    Args:
+      reader: of stacks with the program's spec.
+      steps: the number of steps.
+
+    Returns:
+      As train_loop.TracedLoop.run.
+    """
+    with step_times.mark_loop():
+      return self._run(reader, steps)
+
+  def failed_in_input(self) -> bool | None:
+    """See train_loop.TracedLoop.failed_in_input."""
+    return True if self._is_reading else None
+
+  def _run(self, reader, steps):
     self._program.give_variables()
-    self._variables.reset(self.totals.variables()[:2])
-    return int(self._global_step.numpy())
-
-  def _start(self, stack, count):
-    # Before the start: a failing start has taken the memory of the variables too.
-    self._variables.mark_changed()
-    self._program.start(stack, count)
-
-  def _while_running(self, reader):
-    self._time_input(reader.fetch)
-
-  def _end(self, start, done):
+    self._variables.reset(self._totals.sums())
+    start, done, waited = int(self._global_step.numpy()), 0, 0.0
+    while done < steps:
+      stack, seconds = self._time_input(reader.current)
+      waited += seconds
+      if stack is None:
+        break
+      # A stack may serve two loops, and a program must end where a host_call is due. The first step
+      # and the count are arguments of the program, so neither needs another trace.
+      count = min(steps - done, stack.left, self._until_host_call(start + done))
+      # Before the start: a failing start has taken the memory of the variables too.
+      self._variables.mark_changed()
+      self._program.start(stack, count)
+      stack.first += count
+      done += count
+      if self.step.host_fn is not None:
+        self._call_host(start + done)
+      # The devices work on the steps just started: use the time for the next stack.
+      self._time_input(reader.fetch)
     # This variable alone has the training's value on the host after each loop. The devices still
     # work, and do not wait for this.
     self._variables.count_on_host(self._global_step, start + done)
-    return self._read(done)
+    return dict(self._read(done), input_seconds=tf.constant(waited, tf.float64))
+
+  def _time_input(self, read):
+    """Returns the result of a function that reads input, and its seconds."""
+    asked_at = time.monotonic()
+    # No `finally`: if read() raises, this stays True, and failed_in_input() blames the input.
+    self._is_reading = True
+    found = read()
+    self._is_reading = False
+    return found, time.monotonic() - asked_at
+
+  def _until_host_call(self, step):
+    if self.step.host_fn is None:
+      return tf.int32.max
+    return self._host.every - step % self._host.every
 
   def _call_host(self, step):
     """Calls the host_call with the tensors of the newest step, concatenated over the cores."""
-    like = self.totals.host_variables()
+    like = self._totals.host_variables()
     each = self._variables.read_each(tf.nest.flatten(like))
     if not self._variables.devices.is_first:  # the first host writes for all
       return
@@ -125,9 +137,7 @@ class StepsProgram(multi_step.StepsLoop):
   def _read(self, done):
     """Reads the totals of a loop from the devices; waits for them."""
     scalars = self.step.scalars
-    loss, first, *of_scalars = self._variables.read_each(
-      [*self.totals.variables()[:2], *scalars.values()]
-    )
+    loss, first, *of_scalars = self._variables.read_each([*self._totals.sums(), *scalars.values()])
     faults = first[first > 0]
     return dict(
       loss=tf.constant(loss.mean() / max(done, 1), tf.float32),

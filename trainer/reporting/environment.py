@@ -76,7 +76,6 @@ def describe(device: "device_lib.Device", run_config: "run_config_lib.RunConfig"
     "cores": device.replicas,
     "hosts": device.hosts,
     "precision": run_config.precision,
-    "xla": int(run_config.xla),
     "seed": run_config.tf_random_seed,
     "octet": trainer.__version__,
     "tensorflow": tf.__version__,

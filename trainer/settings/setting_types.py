@@ -9,7 +9,7 @@
 
 The check understands classes, unions, Literal, Callable, Any and collections with the types of
 their elements. Annotated adds a `Rule` that the value must keep to, and a text that ends the
-message, such as "(--xla)". It ignores other annotations, and arguments without one.
+message, such as "(--seed)". It ignores other annotations, and arguments without one.
 """
 
 import dataclasses

@@ -206,10 +206,7 @@ def replica_number() -> int | None:
   if context is None or context.num_replicas_in_sync == 1:
     return None
   number = tf.get_static_value(context.replica_id_in_sync_group)
-  if number is None:
-    return None
-  # The group has the replicas of all machines, one machine after the other.
-  return int(number) % len(context.strategy.extended.worker_devices)
+  return None if number is None else int(number)
 
 
 def request_after_step(fn: Callable[[], None], every: int) -> None:

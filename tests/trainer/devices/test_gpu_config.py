@@ -9,7 +9,6 @@ from trainer import errors
 def test_a_gpu_is_shared_and_fast_by_default():
   made = trainer.RunConfig().gpu_config
   assert (made.memory_growth, made.tensor_float_32, made.deterministic) == (True, True, False)
-  assert made.all_reduce == "nccl"
 
 
 @pytest.mark.parametrize(
@@ -17,7 +16,6 @@ def test_a_gpu_is_shared_and_fast_by_default():
   [
     ({"memory_growth": 1}, "GPUConfig.memory_growth is 1; expected True or False"),
     ({"tensor_float_32": "yes"}, "GPUConfig.tensor_float_32 is 'yes'; expected True or False"),
-    ({"all_reduce": "ring"}, "GPUConfig.all_reduce is 'ring'; expected 'nccl' or 'without_nccl'"),
     ({"tf32": True}, "GPUConfig has no setting 'tf32'"),
     ({"memory_growth": "False"}, "memory_growth.*'False'"),
     ({"deterministic": None}, "deterministic.*None"),

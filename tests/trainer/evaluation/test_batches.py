@@ -4,78 +4,86 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.evaluation import batches
+from trainer.programs import eval_loop
 
 
-class Loops:
-  """Device loops that add up the examples themselves; `calls` has what ran."""
+class Evaluation:
+  """Evaluates groups of two cores with batches of up to two examples; `calls` has what ran."""
 
   def __init__(self, groups):
-    self.groups = iter(groups)
+    self.groups = list(groups)
     self.calls, self.seen = [], []
-    self.evaluate = self
-
-  def host_metrics(self, name):
-    return self
-
-  def warn_of_large_counts(self):
-    pass
+    self.metrics = self
 
   def reset(self):
     self.calls.append("reset")
 
+  def warn_of_large_counts(self):
+    pass
+
   def _count(self, values):
-    self.seen += values.tolist()
+    self.seen += values
     # The sum so far, as a metric on the host has it.
     return {
-      "loss_sums": np.array([[values.sum(), len(values)]]),
+      "loss_sums": np.array([[sum(values), len(values)]]),
       "metrics": {"total": tf.constant(sum(self.seen))},
     }
 
-  def run(self, iterator, group, wanted):
-    """Runs whole batches, up to `wanted` groups or the first partial batch."""
-    steps, rows = 0, 0
-    found = {"loss_sums": np.zeros([1, 2])}
-    while group is not None and steps < wanted:
-      element, counts = group
-      counts = counts.numpy()
-      if steps and not (counts == 2).all():
+  def start(self, reader, most):
+    """Starts on groups up to `most`, or the first one with a partial batch."""
+    del reader
+    taken = []
+    while self.groups and len(taken) < most and sum(map(len, self.groups[0])):
+      taken.append(self.groups.pop(0))
+      if any(len(batch) == 1 for batch in taken[-1]):
         break
-      whole = element.numpy()[counts == 2].ravel()
-      result = self._count(whole)
-      found = {**result, "loss_sums": found["loss_sums"] + result["loss_sums"]}
-      steps, rows = steps + 1, rows + len(whole)
-      group = next(iterator, None)
-    self.calls.append(f"loop of {steps}")
-    return {**found, "rows": rows, "steps": steps, "group": group}
+    if not taken:
+      return None
+    whole = [value for group in taken for batch in group if len(batch) == 2 for value in batch]
+    partial = [tf.constant(batch) for batch in taken[-1] if len(batch) == 1]
+    number = len(self.calls)
+    self.calls.append(f"start of {len(taken)}")
 
-  def evaluate_partial(self, batch, name):
+    def count():
+      self.calls.append(f"count of {number}")
+      return self._count(whole)
+
+    return eval_loop.Part(len(taken), len(whole), count if whole else None, partial)
+
+  def evaluate_partial(self, batch):
     self.calls.append(f"batch of {len(batch)}")
-    return self._count(batch.numpy())
+    return self._count(batch.numpy().tolist())
 
 
 def evaluate(*counts, steps=None):
-  """Evaluates groups of two cores with batches of up to two examples, numbered from 1 on."""
-  element, groups = 1.0, []
-  for of_group in counts:
-    array = np.zeros([2, 2], np.float32)
-    for core, count in enumerate(of_group):
-      array[core, :count] = element + np.arange(count)
-      element += count
-    groups.append((tf.constant(array), tf.constant(of_group)))
-  loops = Loops(groups)
-  return loops, batches.evaluate(loops, loops, loops.groups, "", steps)
+  """Evaluates groups with these numbers of examples on each core, numbered from 1 on."""
+  numbers = iter(range(1, 99))
+  groups = [[[float(next(numbers)) for _ in range(n)] for n in of_group] for of_group in counts]
+  evaluation = Evaluation(groups)
+  return evaluation, batches.evaluate(evaluation, None, steps)
 
 
 def test_partial_batches_run_alone_after_the_whole_ones():
-  loops, result = evaluate((2, 2), (2, 2), (2, 1))
-  assert loops.calls == ["reset", "loop of 2", "loop of 1", "batch of 1"]
-  assert sorted(loops.seen) == [float(number) for number in range(1, 12)]
+  evaluation, result = evaluate((2, 2), (2, 1), (2, 2))
+  assert evaluation.calls == [
+    *("reset", "start of 2", "count of 1", "batch of 1"),
+    *("start of 1", "count of 4"),
+  ]
+  assert evaluation.seen == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0]
   assert result == batches.Result({"loss": 6.0, "total": 66.0}, 11)
 
 
-def test_a_group_of_partial_batches_alone_needs_no_loop():
-  loops, result = evaluate((1, 0), (0, 1))
-  assert (loops.calls, result.examples) == (["reset", "batch of 1", "batch of 1"], 2)
+def test_the_host_counts_while_the_next_groups_run(monkeypatch):
+  start = Evaluation.start
+  monkeypatch.setattr(Evaluation, "start", lambda self, reader, most: start(self, reader, 1))
+  evaluation, _ = evaluate((2, 2), (2, 2))
+  assert evaluation.calls == ["reset", "start of 1", "start of 1", "count of 1", "count of 2"]
+
+
+def test_a_group_of_partial_batches_alone_counts_nothing_else():
+  evaluation, result = evaluate((1, 0), (0, 1))
+  starts = ["start of 1", "batch of 1"]
+  assert (evaluation.calls, result.examples) == (["reset", *starts, *starts], 2)
 
 
 def test_padding_ends_the_data():

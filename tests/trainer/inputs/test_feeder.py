@@ -61,13 +61,12 @@ def test_hosts_share_training_data_and_each_evaluates_all():
   assert [firsts("eval", host) for host in (0, 1)] == [[0, 2], [0, 2]]
 
 
-@pytest.mark.parametrize("shares, cores", [(False, 2), (True, 4)])
-def test_hosts_may_share_the_groups_of_an_evaluation(shares, cores):
-  layout = feeder.Layout(4, 2, hosts=2, host=1, shares_groups=shares)
+def test_hosts_share_the_groups_of_an_evaluation():
+  layout = feeder.Layout(4, 2, hosts=2, host=1)
   feed = feeder.Feeder(layout, lambda kind: PER_CORE, run_config.RunConfig(), {})
   element, rows = next(iter(feed.for_loop("eval", numbers(10))))
-  assert element[1].shape == (cores, PER_CORE)
-  assert rows.numpy().tolist() == [PER_CORE] * cores
+  assert element[1].shape == (4, PER_CORE)
+  assert rows.numpy().tolist() == [PER_CORE] * 4
   assert element[1].numpy().tolist()[:2] == [[0, 1], [2, 3]]
 
 

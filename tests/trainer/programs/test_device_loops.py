@@ -6,19 +6,18 @@ import pytest
 import tensorflow as tf
 
 from trainer import run_config
-from trainer.programs import device_loops, eval_loop, plan, predict_loop, train_loop
+from trainer.programs import device_loops, eval_loop, predict_loop, train_loop
 from trainer.settings.kinds import Kind
 
 
 @pytest.fixture
 def loops(monkeypatch):
   """Device loops whose traces are numbered objects."""
-  for owner in (train_loop.TrainLoop, eval_loop.EvalLoop):
-    monkeypatch.setattr(owner, "trace", lambda *_: types.SimpleNamespace())
+  monkeypatch.setattr(train_loop.TrainLoop, "trace", lambda *_: types.SimpleNamespace())
+  monkeypatch.setattr(eval_loop, "TracedEvaluation", lambda *given: types.SimpleNamespace(of=given))
   monkeypatch.setattr(predict_loop, "trace", lambda *_: types.SimpleNamespace())
   program = types.SimpleNamespace(store=types.SimpleNamespace(on_xla=None))
-  target = plan.Target(1, stacked=frozenset())
-  return device_loops.DeviceLoops(program, run_config.RunConfig(), target)
+  return device_loops.DeviceLoops(program, run_config.RunConfig(), 1)
 
 
 def spec(size=3):
@@ -41,6 +40,12 @@ def test_another_input_kind_or_name_is_another_trace(loops):
     loops.trace_groups(Kind.PREDICT, spec()),
   ]
   assert len({id(each) for each in found}) == 6
+
+
+def test_evaluations_of_a_name_share_its_metrics(loops):
+  *_, metrics = loops.trace_groups(Kind.EVAL, spec()).of
+  assert loops.trace_groups(Kind.EVAL, spec(5)).of[-1] is metrics
+  assert loops.trace_groups(Kind.EVAL, spec(), name="test").of[-1] is not metrics
 
 
 def test_loops_without_traces_keep_the_program_alone(loops):

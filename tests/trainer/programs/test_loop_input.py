@@ -5,7 +5,7 @@ import types
 import pytest
 import tensorflow as tf
 
-from trainer.programs import eval_loop, loop_input
+from trainer.programs import loop_input
 from trainer.settings.kinds import Kind
 
 
@@ -30,22 +30,6 @@ def test_another_run_makes_its_own(kind, start):
   given = made()
   assert given.hand_over(kind, start) is None
   assert given.iterator is not None
-
-
-def test_a_step_takes_a_batch_for_each_replica():
-  given = made()
-  assert [int(each) for each in given.next_step(3)] == [0, 1, 2]
-  assert [int(each) for each in given.next_step(1)] == [3]
-
-
-def test_the_numbers_of_an_evaluation_are_its_scalars():
-  metrics = {"accuracy": tf.constant(0.5), "confusion": tf.zeros([2, 2])}
-  function = types.SimpleNamespace(structured_outputs={"metrics": metrics})
-  assert made(traced=eval_loop.TracedEvaluation(function, None)).metric_names() == [
-    "loss",
-    "accuracy",
-  ]
-  assert made().metric_names() is None
 
 
 class Feeder:

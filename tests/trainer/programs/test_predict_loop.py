@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from trainer.inputs import groups
-from trainer.programs import plan, predict_loop
+from trainer.programs import predict_loop
 
 
 class Program:
@@ -20,8 +20,7 @@ def predictions(count, per_core, replicas, known=True, with_examples=False):
   features = {"x": np.arange(count, dtype=np.float32)}
   dataset = tf.data.Dataset.from_tensor_slices((features,)).batch(per_core)
   grouped = groups.group(dataset, per_core, replicas)
-  target = plan.Target(replicas, stacked=frozenset(), is_one_cpu=replicas == 1)
-  traced = predict_loop.trace(Program(), target, grouped.element_spec)
+  traced = predict_loop.trace(Program(), replicas, replicas == 1, grouped.element_spec)
   number = -(-count // (per_core * replicas)) if known else None
   return list(traced.run(traced.read(grouped), number, with_examples)), traced
 
@@ -32,7 +31,7 @@ def predictions(count, per_core, replicas, known=True, with_examples=False):
 )
 def test_each_example_has_one_prediction_in_its_place(count, per_core, replicas, known):
   found, traced = predictions(count, per_core, replicas, known)
-  assert (traced.step, traced.at_once) == ("predict", 32)
+  assert (traced.step, traced.at_once) == ("predict", 32 if replicas == 1 else 1)
   np.testing.assert_array_equal(
     np.concatenate([each["y"] for each, _ in found]), 2 * np.arange(count, dtype=np.float32)
   )
@@ -69,8 +68,7 @@ def test_predictions_may_differ_in_their_length(groups_known):
     output_signature=({"x": tf.TensorSpec([2, None])},),
   )
   grouped = groups.group(dataset, 2, 1)
-  target = plan.Target(1, stacked=frozenset(), is_one_cpu=True)
-  traced = predict_loop.trace(Program(), target, grouped.element_spec)
+  traced = predict_loop.trace(Program(), 1, True, grouped.element_spec)
   found = traced.run(traced.read(grouped), len(lengths) if groups_known else None)
   assert [each["y"].shape for each, _ in found] == [(2, length) for length in lengths]
   assert traced.at_once == 1

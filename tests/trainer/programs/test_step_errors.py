@@ -52,12 +52,6 @@ def test_a_rejected_value_names_the_model_fn_and_the_mode():
     in_step(tf.errors.InvalidArgumentError(None, None, "label 9 is out of range"))
 
 
-def test_an_operation_that_xla_lacks_is_named_once():
-  said = "No registered 'A' ... Unique (No registered x) Unique (No registered x)"
-  with pytest.raises(errors.ModelFnError, match="XLA has no Unique: take --xla away"):
-    in_step(tf.errors.InvalidArgumentError(None, None, said))
-
-
 def test_an_error_that_is_not_the_programs_stays_as_it_is():
   with pytest.raises(tf.errors.UnavailableError):
     in_step(tf.errors.UnavailableError(None, None, "no connection"))

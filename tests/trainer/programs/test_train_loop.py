@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from trainer.internals import tensorflow_internals
-from trainer.programs import host_call, plan, train_loop
+from trainer.programs import host_call, train_loop
 
 
 class Program:
@@ -35,8 +35,7 @@ def traced_for(values, program, replicas=1, is_one_cpu=True, is_endless=False):
   dataset = tf.data.Dataset.from_tensor_slices(np.float32(values)).map(lambda value: (value,))
   if is_endless:
     dataset = dataset.repeat()
-  target = plan.Target(replicas, stacked=frozenset(), is_one_cpu=is_one_cpu)
-  loop = train_loop.TrainLoop(program, target, host_call.HostCall(1))
+  loop = train_loop.TrainLoop(program, replicas, is_one_cpu, host_call.HostCall(1))
   traced = loop.trace(dataset.element_spec, is_endless)
   return traced, traced.read(dataset)
 
@@ -96,8 +95,7 @@ def refuse_five(value):
 
 def test_an_error_of_the_input_is_not_one_of_the_step():
   for_input = tf.data.Dataset.from_tensor_slices(np.float32([1, 5])).map(refuse_five).repeat()
-  target = plan.Target(1, stacked=frozenset(), is_one_cpu=True)
-  loop = train_loop.TrainLoop(Program(), target, host_call.HostCall(1))
+  loop = train_loop.TrainLoop(Program(), 1, True, host_call.HostCall(1))
   traced = loop.trace(for_input.element_spec, is_endless=True)
   with pytest.raises(tf.errors.InvalidArgumentError, match="a five"):
     traced.run(traced.read(for_input), 2)

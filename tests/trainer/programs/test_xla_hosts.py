@@ -20,7 +20,6 @@ except errors.VersionError as error:
 from tests.trainer.pjrt import conftest
 from trainer.pjrt import device_values, devices
 from trainer.pjrt import program as pjrt_program
-from trainer.programs import xla_groups, xla_steps
 from trainer.tracing import xla_variables
 
 
@@ -32,7 +31,7 @@ def test_hosts_do_the_fewest_steps_that_any_host_has_stacked():
     return [own, [4, 3, 0][len(asked) - 1]]
 
   stacked = stacks.stack(tf.data.Dataset.range(10).batch(1, drop_remainder=True), 4, 1)
-  reader = xla_steps.StackReader(stacked, lambda elements: elements, exchange)
+  reader = stacks.StackReader(stacked, lambda elements: elements, exchange)
   lengths = []
   while (stack := reader.current()) is not None:
     lengths.append(stack.left)
@@ -44,9 +43,7 @@ def test_other_batches_on_another_host_fail_in_evaluation():
   def reader(others):
     element, rows = (tf.zeros([2, 3]),), tf.constant([3, 1], tf.int64)
     stacked = stacks.stack_groups(tf.data.Dataset.from_tensors((element, rows)), 2)
-    return xla_groups.GroupStackReader(
-      stacked, lambda elements: elements, lambda own: [own, others]
-    )
+    return stacks.GroupStackReader(stacked, lambda elements: elements, lambda own: [own, others])
 
   assert reader([[3, 1], [0, 0]]).current().left == 1
   for others in ([[3, 2], [0, 0]], None):

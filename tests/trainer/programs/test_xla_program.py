@@ -1,10 +1,10 @@
-"""Inputs of programs for XLA devices; `test_xla` and `test_xla_steps` run programs."""
+"""Inputs of programs for XLA devices; `test_xla_steps` runs programs."""
 
 import pytest
 import tensorflow as tf
 
 from trainer import errors
-from trainer.programs import xla_program
+from trainer.programs import core_results, plan, xla_program
 from trainer.settings.kinds import Kind
 
 
@@ -22,3 +22,28 @@ def test_a_dtype_that_xla_lacks_is_named_with_its_feature(dtype):
 @pytest.mark.parametrize("dtype", [tf.int64, tf.bool, tf.uint8, tf.bfloat16], ids=str)
 def test_numbers_are_accepted(dtype):
   xla_program.check_dtypes(Kind.TRAIN, (spec(dtype)[0],))
+
+
+@pytest.mark.parametrize(
+  ("fitting", "lengths"),
+  [
+    ([], [64]),
+    ([10], [64, 10]),
+    ([10, 4], [64, 10, 4]),  # larger results in another trace
+    ([1], [64, 1]),
+    ([0], [64, 1]),
+  ],
+)
+def test_too_large_results_give_shorter_programs(monkeypatch, fitting, lengths):
+  tried, left = [], list(fitting)
+
+  def trace(program, one):
+    tried.append(one.length)
+    if left:
+      raise core_results.TooLarge(left.pop(0))
+    return one
+
+  monkeypatch.setattr(xla_program, "trace", trace)
+  found = xla_program.trace_longest(None, plan.Plan(Kind.EVAL, None, 64, 1000))
+  assert tried == lengths
+  assert (found.length, found.kind, found.limit_bytes) == (lengths[-1], Kind.EVAL, 1000)

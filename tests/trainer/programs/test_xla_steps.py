@@ -10,9 +10,9 @@ import tensorflow as tf
 import trainer
 from tests import runtimes
 from tests.trainer import programs
-from tests.trainer.programs import test_multi_step
 from trainer import errors, testing
 from trainer.devices import device as device_lib
+from trainer.optimization import schedules
 
 runtimes.require_jax()
 
@@ -22,6 +22,7 @@ jaxlib_internals = pytest.importorskip("trainer.pjrt.jaxlib_internals")
 # Two devices show what eight do; tests/conformance/test_xla_devices.py has eight in the gate.
 XLA, CPU = "xla:2", "cpu:2"
 EIGHT = "xla:8"
+PER_PROGRAM = 4
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -30,10 +31,47 @@ def _eight_devices():
   device_lib.connect(EIGHT)
 
 
+def everything(seen):
+  """A model_fn with all that depends on the step or outlives it."""
+
+  def note(step, x):
+    # The tensors of all cores, one after another.
+    tf.py_function(
+      lambda *values: seen.append([value.numpy().tolist() for value in values]), [step, x], []
+    )
+
+  def model_fn(features, labels, mode, params):
+    w = tf.Variable(tf.zeros([programs.WIDTH]), name="w")
+    loss = tf.reduce_mean(tf.square(tf.linalg.matvec(features["x"], w) - labels))
+    tf.summary.scalar("largest", tf.reduce_max(features["x"]))
+    optimizer = keras.optimizers.Adam(schedules.linear(0.1, warmup=3, duration=20))
+    train_op = trainer.minimize(optimizer, loss, clip_norm=0.5, accumulate_steps=3, ema_decay=0.9)
+    step = tf.compat.v1.train.get_global_step()
+    host_call = note, [tf.reshape(step, [1]), features["x"][:1, 0]]
+    return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op, host_call=host_call)
+
+  return model_fn
+
+
+def train(folder, seen, device, steps=11, **config):
+  """Trains in loops of 7 steps, of which no program's length is a divisor."""
+  tpu = trainer.TPUConfig(
+    iterations_per_loop=7, host_call_every_n_steps=5, steps_per_program=PER_PROGRAM
+  )
+  estimator = programs.estimator(
+    folder, everything(seen), device, train_steps=20, tpu_config=tpu, **config
+  )
+  hook = lambda step, metrics, _: seen.append((step, sorted(metrics.items())))
+  return testing.values(estimator.train(programs.train_input, hooks=[hook], max_steps=steps))
+
+
+def _numbers(value):
+  return [each[1] if isinstance(each, tuple) else each for each in value]
+
+
 def reported(folder, device, **settings):
   seen = []
-  model_fn = test_multi_step.everything(seen, dropout=0.0)
-  values = test_multi_step.train(folder, seen, device, 4, model_fn, **settings)
+  values = train(folder, seen, device, **settings)
   return values, seen
 
 
@@ -52,8 +90,7 @@ def test_it_trains_reports_and_host_calls_as_cores_do(tmp_path, on_cores):
   assert len(mine) == len(theirs) == 4
   for one, another in zip(mine, theirs, strict=True):
     assert one[0] == another[0]
-    numbers = test_multi_step._numbers
-    np.testing.assert_allclose(numbers(one[1]), numbers(another[1]), rtol=1e-5)
+    np.testing.assert_allclose(_numbers(one[1]), _numbers(another[1]), rtol=1e-5)
 
 
 @pytest.mark.long  # the conformance tests resume on XLA devices in the gate; so do masks below
@@ -261,16 +298,65 @@ def test_random_numbers_follow_from_the_seed_and_the_step(tmp_path):
       assert not {each.tobytes() for each in of_whole} & {each.tobytes() for each in of_other}
 
 
-def test_a_step_of_the_input_can_be_read_on_the_host(tmp_path):
-  estimator = programs.estimator(tmp_path, device=EIGHT)
-  source = estimator.trace("train", programs.train_input)
-  x, y = programs.arrays(40)
-  for step in range(3):
-    batches = source.next_step(estimator.device.local_replicas)
-    assert len(batches) == 8
-    for core, (features, labels) in enumerate(batches):
-      np.testing.assert_array_equal(features["x"], x[[8 * step + core]])
-      np.testing.assert_array_equal(labels, y[[8 * step + core]])
+def test_an_input_that_ends_inside_a_stack(tmp_path):
+  """Every whole step is done, none twice: the batches add up."""
+
+  def model_fn(features, labels, mode, params):
+    total = tf.Variable(0.0, name="total", aggregation=tf.VariableAggregation.MEAN)
+    w = tf.Variable(0.0, name="w")
+    loss = w * 0.0 + tf.reduce_sum(features["x"])
+    with tf.control_dependencies([total.assign_add(tf.reduce_sum(features["x"]))]):
+      train_op = trainer.minimize(keras.optimizers.SGD(), loss)
+    return trainer.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+  tpu = trainer.TPUConfig(steps_per_program=PER_PROGRAM)
+  estimator = programs.estimator(tmp_path, model_fn, XLA, tpu_config=tpu)
+  cores = estimator.device.replicas
+  steps = []
+  estimator.train(
+    programs.batches(6 * cores + cores // 2), hooks=[lambda step, *_: steps.append(step)]
+  )
+  assert steps[-1] == 6
+  x, _ = programs.arrays(40)
+  rows = np.arange(6 * 8) % 40
+  mean = x[rows].sum() / cores
+  assert testing.values(estimator)["total"] == pytest.approx(mean, rel=1e-4)
+
+
+def test_the_first_step_that_is_not_finite(tmp_path):
+  """On whichever core; and the next loop begins anew."""
+
+  def model_fn(features, labels, mode, params):
+    spec = programs.line(features, labels, mode, params)
+    step = tf.compat.v1.train.get_global_step()
+    replica = tf.distribute.get_replica_context()
+    is_last = tf.equal(replica.replica_id_in_sync_group, replica.num_replicas_in_sync - 1)
+    spec.loss = tf.where((step >= 5) & (step < 8) & is_last, math.nan, spec.loss)
+    return spec
+
+  tpu = trainer.TPUConfig(steps_per_program=PER_PROGRAM)
+  estimator = programs.estimator(tmp_path, model_fn, XLA, tpu_config=tpu)
+  source, found = estimator.trace("train", programs.train_input), []
+  for steps in (5, 2, 2, 2):
+    result = source.traced.run(source.iterator, steps)
+    found.append((int(result["non_finite_step"]), math.isfinite(float(result["loss"]))))
+  assert found == [(-1, True), (6, False), (8, False), (-1, True)]
+
+
+def test_a_stack_that_is_too_large_names_the_setting(tmp_path):
+  tpu = trainer.TPUConfig(steps_per_program=10, stacked_input_bytes=1000)
+  with pytest.raises(
+    errors.SettingError, match=r"(?s)steps_per_program is 10.*stacked_input_bytes.*7 steps"
+  ):
+    programs.estimator(tmp_path, device=XLA, tpu_config=tpu).train(programs.train_input, steps=1)
+  assert not (tmp_path / "model.ckpt-0.index").exists()
+
+
+def test_other_devices_leave_it_to_the_host(tmp_path):
+  tpu = trainer.TPUConfig(steps_per_program=PER_PROGRAM)
+  estimator = programs.estimator(tmp_path, device="cpu:2", tpu_config=tpu)
+  for kind, input_fn in (("train", programs.train_input), ("eval", programs.examples(9))):
+    assert isinstance(estimator.trace(kind, input_fn).iterator, tf.data.Iterator)
 
 
 def test_a_gradient_goes_through_a_branch(tmp_path):

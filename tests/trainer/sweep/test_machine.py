@@ -33,7 +33,7 @@ def test_slots_have_cores_and_gpus():
 
 @pytest.mark.parametrize(
   ("workers", "device", "gpus"),
-  [(2, "tpu", []), (2, "gpu", ["0"]), (2, "gpu:2", ["0", "1", "2"]), (2, "xla:gpu:2", ["0"])],
+  [(2, "tpu", []), (2, "gpu", ["0"]), (2, "xla:gpu:2", ["0", "1", "2"])],
 )
 def test_devices_that_do_not_go_round(workers, device, gpus):
   with pytest.raises(errors.SettingError, match=f"--workers={workers}"):

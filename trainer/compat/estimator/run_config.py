@@ -295,4 +295,4 @@ def _device(use_tpu: bool, strategy: Any) -> str:
     return "tpu"
   if strategy is not None and (device := strategies.device_of(strategy)):
     return device
-  return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
+  return strategies.device_with(min(len(tf.config.list_physical_devices("GPU")), 1))

@@ -17,7 +17,9 @@ import tensorflow as tf
 from trainer import errors
 from trainer.compat.estimator.virtual_cores import DEVICE_VARIABLE
 from trainer.compat.graph_mode import notes
+from trainer.devices import cluster as cluster_lib
 from trainer.devices import device as device_lib
+from trainer.devices import device_names
 from trainer.internals import patches
 from trainer.spec import ModeKeys
 
@@ -62,15 +64,15 @@ class MirroredStrategy:
         + (f"It has {count}." if count else "The machine has one CPU core for it.")
         + f" {DEVICE_VARIABLE}=cpu:{self._wanted} makes as many virtual cores."
       )
-    return {0: "cpu", 1: "gpu"}.get(count, f"gpu:{count}")
+    return device_with(count)
 
   @property
   def num_replicas_in_sync(self) -> int:
     """Returns the number of cores."""
-    kind, _, count = self.device.partition(":")
-    if kind in ("tpu", "auto"):
+    kind, count = device_names.split(self.device)
+    if kind in ("tpu", "auto", "xla:gpu") and count is None:
       return device_lib.connect(kind).replicas
-    return int(count or 1)
+    return count or 1
 
   def _tensorflow(self) -> tf.distribute.Strategy:
     if self._made is None:
@@ -180,6 +182,14 @@ def has_strategy() -> bool:
   return tf.distribute.has_strategy() if given is None else given
 
 
+def device_with(gpus: int) -> str:
+  """Returns the device with a number of GPUs, or of the CPU: XLA's for several GPUs or workers."""
+  cluster = cluster_lib.find()
+  if gpus > 1 or (cluster is not None and cluster.has_others):
+    return f"xla:gpu:{gpus}" if gpus else "xla:1"
+  return "gpu" if gpus else "cpu"
+
+
 def device_of(strategy: Any) -> str:
   """Returns the device of a strategy, of this module's or TensorFlow's."""
   if isinstance(strategy, MirroredStrategy):
@@ -187,4 +197,5 @@ def device_of(strategy: Any) -> str:
   if strategy.num_replicas_in_sync == 1:
     return ""
   kinds = {tf.DeviceSpec.from_string(name).device_type for name in strategy.extended.worker_devices}
-  return f"{kinds.pop().lower()}:{strategy.num_replicas_in_sync}"
+  kind = kinds.pop().lower()
+  return f"{'xla:' * (kind == 'gpu')}{kind}:{strategy.num_replicas_in_sync}"
