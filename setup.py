@@ -20,7 +20,7 @@ PJRT = ["jax>=0.8.1,<=0.11.2", "jaxlib>=0.8.1,<=0.11.2"]
 LIBTPU = ["libtpu>=0.0.30,<=0.0.51"]
 
 # tensorflow and tensorflow-cpu are different packages that overwrite each other, so that TensorFlow
-# comes by an extra, one of four.
+# comes by an extra, one of five.
 TENSORFLOW_CPU = ["tensorflow-cpu>=2.18,<2.22"]
 TENSORFLOW = {
   "cpu": TENSORFLOW_CPU,
@@ -28,6 +28,8 @@ TENSORFLOW = {
   # TensorFlow traces on the CPU, and PJRT drives the GPUs or the TPU. jax[tpu] asks for the one
   # libtpu that jax's authors released it with; no TPU was at hand to try another.
   "xla-gpu": [*TENSORFLOW_CPU, "jax[cuda13]>=0.8.1,<=0.11.2", *PJRT[1:]],
+  # The same for older drivers and GPUs. No test has run it.
+  "xla-gpu-cuda12": [*TENSORFLOW_CPU, "jax[cuda12]>=0.8.1,<=0.11.2", *PJRT[1:]],
   "tpu": [*TENSORFLOW_CPU, "jax[tpu]>=0.8.1,<=0.11.2", *PJRT[1:], *LIBTPU],
 }
 

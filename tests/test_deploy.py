@@ -133,7 +133,7 @@ def test_the_image_has_what_the_manifests_need():
   values = dict(words.split("=", 1) for name, words in steps if name == "ARG")
   extras = set(values["EXTRAS"].split(","))
   assert extras <= set(declared.arguments()["extras_require"])
-  assert {"cpu", "kubernetes", "sweep"} <= extras
+  assert {"cpu", "pjrt", "kubernetes", "sweep"} <= extras
   [user] = [words for name, words in steps if name == "USER"]
   assert user.isdigit()  # Kubernetes cannot tell of a name that it is not root's
   assert int(user) > 0

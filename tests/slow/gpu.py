@@ -34,8 +34,6 @@ _SETTINGS = {
   "float32": [],
   "without TF32": ["--gin_bindings=GPUConfig.tensor_float_32 = False"],
   "bfloat16": ["--precision=bfloat16"],
-  "XLA": ["--xla"],
-  "bfloat16, XLA": ["--precision=bfloat16", "--xla"],
   "deterministic": ["--gin_bindings=GPUConfig.deterministic = True"],
   "without memory growth": ["--gin_bindings=GPUConfig.memory_growth = False"],
   "PJRT": ["--device=xla:gpu"],  # the last --device counts
@@ -199,7 +197,7 @@ def main():
   parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
-  parser.add_argument("--device", default="gpu", help="gpu, gpu:N, or cpu for a rehearsal")
+  parser.add_argument("--device", default="gpu", help="gpu, or cpu for a rehearsal")
   parser.add_argument("--out", default="out/gpu", help="a new folder for outputs and results.json")
   parser.add_argument("--tfds", default="", help="TFDS's folder with cifar10")
   parser.add_argument("--quick", action="store_true", help="few steps: whether it goes, no figures")
