@@ -55,7 +55,7 @@ def model_fn(
     dropout: share of hidden units that a training step drops.
     optimizer: makes a Keras optimizer: a class; in gin `@keras.optimizers.Adam`.
     label_smoothing: share of each label to spread evenly over the classes.
-    sample_weight: float32 [batch], see docs/other_tasks.md#weights-of-examples; None without weights.
+    sample_weight: float32 [batch], see docs/other_tasks.md#weights-of-examples; or None.
 
   Returns:
     A trainer.EstimatorSpec.

@@ -21,7 +21,6 @@ import base64
 import contextlib
 import http.client
 import json
-import math
 import os
 import pathlib
 import re
