@@ -19,7 +19,6 @@ read before the clock starts. An impossible decoding rate shows that `--seconds`
 """
 
 import argparse
-import dataclasses
 import os
 import tempfile
 import time
@@ -33,7 +32,6 @@ from input_pipelines import (
   digits,
   image_cache,
   image_pipeline,
-  shard_writer,
   tf_flowers,
   tfds_images,
   tfrecord,
@@ -74,23 +72,18 @@ def of_cifar10(folder, tfds):
 
 
 def of_cifar10_jpeg(folder, tfds):
-  """Eight files by `make_tfrecords`, decoded in every epoch."""
-
-  def encode(position, example):
-    identity, features, label = example
-    return position, (
-      identity,
-      {"image": tf.io.encode_jpeg(tf.io.decode_png(features["image"]), quality=95)},
-      label,
-    )
-
-  def part(index, parts):
-    source = _cifar10(tfds, tf.distribute.InputContext(parts, index, parts))
-    return dataclasses.replace(
-      source, stream=lambda *arguments: source.stream(*arguments).map(encode)
-    )
-
-  shard_writer.write(shard_writer.Input("CIFAR-10 as JPEG", part, ()), folder, shards=8)
+  """Eight files of JPEG images, decoded in every epoch."""
+  stored, labels = image_cache.load(_cifar10(tfds), (32, 32, 3), None, "memory")
+  for number in range(8):
+    with tf.io.TFRecordWriter(os.path.join(folder, f"{number}.tfrecord")) as writer:
+      for image, label in zip(stored[number::8], labels[number::8], strict=True):
+        jpeg = tf.io.encode_jpeg(image, quality=95).numpy()
+        features = {
+          "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[jpeg])),
+          "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[int(label)])),
+        }
+        example = tf.train.Example(features=tf.train.Features(feature=features))
+        writer.write(example.SerializeToString())
   spec = {
     "image": tf.io.FixedLenFeature([], tf.string),
     "label": tf.io.FixedLenFeature([], tf.int64),
@@ -111,7 +104,14 @@ def of_cifar10_jpeg(folder, tfds):
     .prefetch(AUTOTUNE)
   )
   return (
-    tfrecord.input_fn({"batch_size": 128}, folder, training=True, shuffle_buffer=5000),
+    tfrecord.input_fn(
+      {"batch_size": 128},
+      folder,
+      features={"image": "image", "label": ((), "int64")},
+      training=True,
+      image_size=32,
+      shuffle_buffer=5000,
+    ),
     bare,
     128,
   )

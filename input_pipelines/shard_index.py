@@ -1,4 +1,4 @@
-"""The index of sharded TFRecords: a JSON file with their contents, sizes and checksums.
+"""Reads the index of sharded TFRecords that Octet 0.1.0 wrote: contents, sizes and checksums.
 
 Layout of a folder:
 
@@ -44,11 +44,6 @@ class ShardIndex:
     return None not in self.shards
 
 
-def shard_name(number: int, count: int) -> str:
-  """Returns the file name of a shard."""
-  return f"data-{number:05d}-of-{count:05d}.tfrecord"
-
-
 def read(folder: str) -> ShardIndex | None:
   """Reads the index of a folder; None if it has none.
 
@@ -66,24 +61,6 @@ def read(folder: str) -> ShardIndex | None:
     return index
   except (ValueError, TypeError, tf.errors.OpError) as error:
     raise errors.InputError(f"Cannot read {path}: {error}") from error
-
-
-def write(folder: str, index: ShardIndex) -> None:
-  """Writes the index of a folder, completely or not at all."""
-  path = os.path.join(folder, NAME)
-  with tf.io.gfile.GFile(path + ".writing", "w") as file:
-    file.write(json.dumps(dataclasses.asdict(index), indent=1) + "\n")
-  tf.io.gfile.rename(path + ".writing", path, overwrite=True)
-
-
-def entry(path: str, count: int) -> dict[str, Any]:
-  """Makes the entry of a complete shard; count is its number of records."""
-  return {
-    "file": os.path.basename(path),
-    "count": count,
-    "bytes": tf.io.gfile.stat(path).length,
-    "sha256": checksum(path),
-  }
 
 
 def checksum(path: str) -> str:

@@ -1,15 +1,14 @@
-"""Reads sharded TFRecords, local or gs://, written by `make_tfrecords` or by other programs.
+"""Reads sharded TFRecords, local or gs://.
 
     run.train_input_fn = @train/tfrecord.input_fn
     tfrecord.input_fn.image_size = 160
-    train/tfrecord.input_fn.path = "/data/birds/train"       # a folder with a shards.json
     train/tfrecord.input_fn.training = True
-
-    train/tfrecord.input_fn.path = "gs://bucket/sensors-*"   # files without one need `features`
+    train/tfrecord.input_fn.path = "gs://bucket/sensors-*"   # a glob, or a folder
     tfrecord.input_fn.features = {"signal": ((128, 3), "float32"), "label": ((), "int64")}
 
 Hosts read different files if there are enough. Otherwise each host reads an even range of the
-records, and counts them first if the folder has no shards.json.
+records, and counts them first. A folder that Octet 0.1.0 wrote has a shards.json, with the features
+and the numbers of records.
 """
 
 import os
@@ -157,7 +156,7 @@ def _files(path, verify):
   if not index.is_complete:
     raise errors.InputError(
       f"{folder} has {len(index.shards) - index.shards.count(None)} of {len(index.shards)} "
-      "shards: run make_tfrecords again to write the others."
+      f"shards: its {shard_index.NAME} was never completed."
     )
   shards = [
     shard for shard in index.shards if paths is None or os.path.join(folder, shard["file"]) in paths

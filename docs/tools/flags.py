@@ -33,7 +33,6 @@ COMMANDS = {
   "trainer.sweep_report": "trainer/sweep/report_main.py",
   "trainer.tracking": "trainer/tracking/main.py",
   "trainer.compat": "trainer/compat/__main__.py",
-  "input_pipelines.make_tfrecords": "input_pipelines/make_tfrecords.py",
   "input_pipelines.make_vocabulary": "input_pipelines/make_vocabulary.py",
 }
 

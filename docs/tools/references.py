@@ -68,8 +68,7 @@ def configurables() -> dict[str, Any]:
 
   for package in (models, input_pipelines):
     for module in pkgutil.iter_modules(package.__path__):
-      if module.name != "make_tfrecords":  # a command: its flags are for its own process
-        importlib.import_module(f"{package.__name__}.{module.name}")
+      importlib.import_module(f"{package.__name__}.{module.name}")
   for name in trainer.__all__:
     getattr(trainer, name)
   for path in (ROOT / "trainer").rglob("*.py"):

@@ -1,6 +1,6 @@
 """shards.json: what it lists is compared with the files."""
 
-import json
+import hashlib
 
 import pytest
 
@@ -10,30 +10,9 @@ from trainer import errors
 
 @pytest.fixture
 def shards(tmp_path):
-  path = tmp_path / shard_index.shard_name(0, 1)
-  path.write_bytes(b"records")
-  return [shard_index.entry(str(path), 2)]
-
-
-def index(shards):
-  return shard_index.ShardIndex("made up", 2, {"x": [[], "int64"]}, [], [], shards)
-
-
-def test_an_index_is_read_as_it_was_written(tmp_path, shards):
-  assert shard_index.read(str(tmp_path)) is None
-  shard_index.write(str(tmp_path), index([*shards, None]))
-  assert shard_index.read(str(tmp_path)) == index([*shards, None])
-  assert not index([*shards, None]).is_complete
-
-
-@pytest.mark.parametrize("text", ["{", json.dumps({"more": 1}), "version"])
-def test_a_damaged_index_is_named(tmp_path, shards, text):
-  shard_index.write(str(tmp_path), index(shards))
-  if text == "version":
-    text = (tmp_path / shard_index.NAME).read_text().replace('"version": 1', '"version": 2')
-  (tmp_path / shard_index.NAME).write_text(text)
-  with pytest.raises(errors.InputError, match=f"Cannot read {tmp_path}/shards.json: "):
-    shard_index.read(str(tmp_path))
+  (tmp_path / "data").write_bytes(b"records")
+  digest = hashlib.sha256(b"records").hexdigest()
+  return [{"file": "data", "count": 2, "bytes": 7, "sha256": digest}]
 
 
 @pytest.mark.parametrize(

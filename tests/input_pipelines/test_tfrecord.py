@@ -1,4 +1,4 @@
-"""Sharded TFRecords: those of make_tfrecords, and others."""
+"""Sharded TFRecords: folders with a shards.json, which Octet 0.1.0 wrote, and others."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from input_pipelines import image_cache, shard_writer, tfrecord
+from input_pipelines import image_cache, tfrecord
 from tests.input_pipelines import tiny_data
 from trainer import errors
 
@@ -28,14 +28,9 @@ def _empty_cache():
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-  folder = tmp_path_factory.mktemp("source")
-  for value in VALUES:
-    path = folder / f"class {value % 3}" / f"{value}.png"
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(tiny_data.png(value))
-  output = tmp_path_factory.mktemp("shards")
-  shard_writer.write(shard_writer.parse_source(f"folder:{folder}"), str(output), 3)
-  return output
+  folder = tmp_path_factory.mktemp("shards")
+  tiny_data.shards(folder, VALUES, 3)
+  return folder
 
 
 @pytest.fixture
@@ -216,7 +211,7 @@ def test_an_unfinished_folder(shards):
   index = json.loads((shards / "shards.json").read_text())
   index["shards"][1] = None
   (shards / "shards.json").write_text(json.dumps(index))
-  with pytest.raises(errors.InputError, match="has 2 of 3 shards: run make_tfrecords again"):
+  with pytest.raises(errors.InputError, match="has 2 of 3 shards: its shards.json was"):
     read(shards)
 
 
