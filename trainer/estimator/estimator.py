@@ -146,20 +146,19 @@ class Estimator:
     self.config.tpu_config.check_shards(self.device.replicas, str(self.device))
     self._batch_sizes.check(self.device.replicas)
     self.workers = workers.Workers(self.device, self.model_dir)
-    given = parts.Given(
-      model_fn=checked_model_fn,
-      model_dir=self.model_dir,
-      config=self.config,
-      params=self.params,
-      batch_sizes=self._batch_sizes,
-      warm_start_from=warm_start_from,
-      export_options=options,
-      device=self.device,
-      workers=self.workers,
-      watchdog=self.watchdog,
-    )
     with self.workers.watch():  # Before the first variables.
-      self._parts = parts.make(given)
+      self._parts = parts.Parts(
+        model_fn=checked_model_fn,
+        model_dir=self.model_dir,
+        config=self.config,
+        params=self.params,
+        batch_sizes=self._batch_sizes,
+        warm_start_from=warm_start_from,
+        export_options=options,
+        device=self.device,
+        workers=self.workers,
+        watchdog=self.watchdog,
+      )
 
   def _connect(self):
     """Returns the Device that the config asks for."""

@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from trainer import errors, run_config
+from trainer import errors
 from trainer.estimator import parts
 from trainer.pjrt import compiled_forms
 
@@ -14,10 +14,7 @@ def check(folder, runs_by_pjrt):
     def __str__(self):
       return "cpu, 1 replica"
 
-  given = types.SimpleNamespace(
-    config=run_config.RunConfig(compiled=folder), device=Device(runs_by_pjrt=runs_by_pjrt)
-  )
-  parts._check_compiled(given)
+  parts._check_compiled(folder, Device(runs_by_pjrt=runs_by_pjrt))
 
 
 @pytest.mark.parametrize("folder", ["", compiled_forms.AUTO])
@@ -48,9 +45,6 @@ def test_a_file_or_an_address_is_no_folder(tmp_path):
 @pytest.mark.parametrize(("kind", "use_tpu"), [("tpu", True), ("cpu", False), ("xla", False)])
 def test_params_know_the_device_and_stay_the_users(kind, use_tpu):
   params = {"rate": 0.1, "use_tpu": "mine"}
-  given = parts.Given(
-    **dict.fromkeys(parts.Given.__dataclass_fields__)
-    | {"params": params, "device": types.SimpleNamespace(kind=kind)}
-  )
-  assert given.all_params == {"rate": 0.1, "use_tpu": use_tpu}
+  given = parts._params_on(types.SimpleNamespace(kind=kind), params)
+  assert given == {"rate": 0.1, "use_tpu": use_tpu}
   assert params == {"rate": 0.1, "use_tpu": "mine"}
