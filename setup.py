@@ -97,9 +97,8 @@ setuptools.setup(
     "openvino": ["openvino>=2025.0"],  # reads the export's graph by itself
     # trainer.serve: the web framework, its server, and the metrics that Prometheus reads.
     "serve": ["fastapi>=0.110", "prometheus-client>=0.20", "starlette", "uvicorn[standard]>=0.29"],
-    # --cluster=kubernetes and --cluster=gce: TensorFlow's resolvers ask with these who is there.
+    # --cluster=kubernetes: jax asks the cluster for the pods.
     "kubernetes": ["kubernetes>=29"],
-    "gce": ["google-api-python-client>=2"],
     "plot": ["matplotlib>=3.8"],
     # MLflowHook and WandbHook: the clients of the trackers that teams have. mlflow-skinny is
     # MLflow's client without its server, with less than half of the packages.

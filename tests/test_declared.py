@@ -21,7 +21,6 @@ EXTRAS = {
   "trainer/preflight": ["preflight"],
   "trainer/compare": ["plot"],
   "trainer/checkpoints/safetensors_file.py": ["safetensors"],
-  "trainer/devices/resolvers.py": ["kubernetes", "gce"],
   "trainer/plot": ["plot"],
   "trainer/tune": ["plot"],
   "trainer/outputs/contact_sheet.py": ["plot"],
@@ -34,7 +33,6 @@ EXTRAS = {
 }
 # Where they are not installed.
 NAMES = {
-  "googleapiclient": "google-api-python-client",
   "mlflow": "mlflow-skinny",
   "pynvml": "nvidia-ml-py",
 }

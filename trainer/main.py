@@ -25,7 +25,7 @@ _CLUSTER = flags.DEFINE_string(
   "cluster",
   "",
   "How the processes of one training find each other: tf_config (the default with TF_CONFIG), "
-  "slurm, kubernetes or gce; with :PORT for another port.",
+  "slurm, kubernetes or tpu; with :PORT for another port.",
 )
 _PRECISION = run_flags.define_precision()
 _COMPILED = flags.DEFINE_string(

@@ -230,7 +230,7 @@ class RunConfig:
       next save (see `trainer.loop.training_lock`).
     tpu_config: further settings.
     gpu_config: the settings of GPUs.
-    cluster: the cluster resolver: "tf_config", "slurm", "kubernetes" or "gce", see
+    cluster: the cluster resolver: "tf_config", "slurm", "kubernetes" or "tpu", see
       `trainer.devices.cluster`; "" for TF_CONFIG, if set.
     train_input_service: "grpc://host:port" of a tf.data service that makes the train input, see
       `trainer.inputs.data_service`; "" to make it on the training's own hosts. `run` sets it to

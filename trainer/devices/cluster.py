@@ -1,18 +1,17 @@
 """The processes of a run on several machines: their addresses, and which one this process is.
 
     cluster = find("slurm")        # or "": TF_CONFIG, if set
-    cluster.addresses              # ("node1:20120", "node2:20120"), the chief's first
+    cluster.addresses              # ("node1:61440", "", ""), the coordinator's first
     cluster.number                 # 1
 
-| name       | source                                                                   |
-|------------|--------------------------------------------------------------------------|
-| tf_config  | the environment variable TF_CONFIG; the default if it is set              |
-| slurm      | the variables of srun                                                     |
-| kubernetes | the pods of this pod's Indexed Job, or of its JobSet's job                |
-| gce        | the running machines of this machine's managed instance group             |
+| name       | source                                                                            |
+|------------|-----------------------------------------------------------------------------------|
+| tf_config  | the environment variable TF_CONFIG; the default if it is set                       |
+| slurm      | jax's detection: the variables of srun                                             |
+| kubernetes | jax's detection: this pod's Indexed Job, in a JobSet or with a headless service     |
+| tpu        | jax's detection: the hosts of this TPU slice, from their variables or metadata      |
 
-A port may follow the name, as in `slurm:9000`; TF_CONFIG has its own. See
-`trainer.devices.resolvers`.
+A port may follow the name, as in `slurm:9000`; TF_CONFIG has its own.
 """
 
 import dataclasses
@@ -23,9 +22,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainer import errors
-from trainer.devices import resolvers
+from trainer.cli import installation
+from trainer.pjrt import installed
 
-NAMES = ("tf_config", "slurm", "kubernetes", "gce")
+# jax's names of its detections. The detection of Kubernetes has none, but its class has.
+_DETECTIONS = {
+  "slurm": ("SlurmCluster",),
+  "kubernetes": ("K8sCluster",),
+  "tpu": ("GkeTpuCluster", "GceTpuCluster"),
+}
+NAMES = ("tf_config", *_DETECTIONS)
 
 _ADDRESS = re.compile(r".+:\d+")
 
@@ -36,38 +42,23 @@ class Cluster:
 
   Attributes:
     source: the source, for messages: "TF_CONFIG" or "--cluster=slurm".
-    jobs: job ("chief", "worker") → the addresses of its tasks, "host:port". Pairs, because they
-      must be hashable.
+    addresses: "host:port" of the processes that train together, the coordinator's first; "" where
+      only the process itself knows its address.
+    number: the index of this process in `addresses`; 0 for an evaluator, which works alone.
     role: this process's job: "chief", "worker" or "evaluator".
-    index: the number of this process in its job.
     has_evaluator: whether the cluster has an evaluator, which is not a worker.
   """
 
   source: str
-  jobs: tuple[tuple[str, tuple[str, ...]], ...] = ()
+  addresses: tuple[str, ...] = ()
+  number: int = 0
   role: str = "chief"
-  index: int = 0
   has_evaluator: bool = False
-
-  @property
-  def addresses(self) -> tuple[str, ...]:
-    """The addresses of the processes that train together, the chief's first."""
-    return tuple(address for _, addresses in self.jobs for address in addresses)
-
-  @property
-  def number(self) -> int:
-    """The index of this process in `addresses`; 0 for an evaluator, which works alone."""
-    chiefs = len(dict(self.jobs).get("chief", ()))
-    return self.index + (chiefs if self.role == "worker" else 0)
 
   @property
   def has_others(self) -> bool:
     """Whether this process trains together with others."""
     return self.role != "evaluator" and len(self.addresses) > 1
-
-  def describe(self, number: int) -> str:
-    """Returns "worker 2 (c:2222)"."""
-    return f"worker {number} ({self.addresses[number]})"
 
 
 def find(name: str = "", timeout: float = 600.0) -> Cluster | None:
@@ -75,14 +66,14 @@ def find(name: str = "", timeout: float = 600.0) -> Cluster | None:
 
   Args:
     name: see the table above; "" for TF_CONFIG, if set.
-    timeout: seconds to wait for missing machines.
+    timeout: seconds to wait for the name of the first host.
 
   Returns:
     The cluster; None if `name` is "" and there is no TF_CONFIG.
 
   Raises:
     SettingError: the name is unknown, or the description of the cluster is inconsistent.
-    WorkerLostError: machines were missing after the timeout.
+    VersionError: jax is missing, which detects Slurm, Kubernetes and TPUs.
   """
   tf_config = os.environ.get("TF_CONFIG", "")
   if not name and not tf_config:
@@ -92,15 +83,32 @@ def find(name: str = "", timeout: float = 600.0) -> Cluster | None:
     raise errors.SettingError(
       f"--cluster={name}: expected one of {', '.join(NAMES)}, each with :PORT for another port."
     )
-  if kind in ("", "tf_config"):
-    if port or not tf_config:
-      raise errors.SettingError(
-        f"--cluster={name}: "
-        + ("TF_CONFIG names the ports itself." if port else "the environment has no TF_CONFIG.")
-      )
-    return from_tf_config(tf_config)
-  resolved = resolvers.RESOLVERS[kind](int(port) if port else None, timeout)
-  return _checked(f"--cluster={name}", {"worker": resolved.addresses}, "worker", resolved.index)
+  if kind in _DETECTIONS:
+    return _detect(name, kind, port, timeout)
+  if port or not tf_config:
+    raise errors.SettingError(
+      f"--cluster={name}: "
+      + ("TF_CONFIG names the ports itself." if port else "the environment has no TF_CONFIG.")
+    )
+  return from_tf_config(tf_config)
+
+
+def _detect(name, kind, port, timeout):
+  """Returns the cluster that jax detects."""
+  installed.require()
+  from trainer.pjrt import jaxlib_internals  # This imports jax.
+
+  try:
+    found = jaxlib_internals.detect_hosts(_DETECTIONS[kind], port or None, int(timeout))
+  except Exception as error:  # jax asks by packages that have errors of their own.
+    raise errors.SettingError(f"--cluster={name}: {errors.first_line(error)}.") from error
+  if found is None:
+    raise errors.SettingError(
+      f"--cluster={name}: jax finds none. Slurm: start the command with srun. Kubernetes: in a "
+      f"pod, with {installation.command('kubernetes')}. TPU: on each host of the slice."
+    )
+  coordinator, count, number = found
+  return Cluster(f"--cluster={name}", (coordinator, *[""] * (count - 1)), number, "worker")
 
 
 def from_tf_config(text: str) -> Cluster:
@@ -114,20 +122,16 @@ def from_tf_config(text: str) -> Cluster:
     cluster, task = dict(config.get("cluster", {})), config.get("task", {})
     if "master" in cluster:  # the older name of the chief
       cluster.setdefault("chief", cluster.pop("master"))
-    jobs = {
-      job: _tasks(cluster[job], job) for job in ("chief", "worker", "evaluator") if job in cluster
-    }
+    jobs = {job: _tasks(cluster.get(job, ()), job) for job in ("chief", "worker", "evaluator")}
     role, index = task.get("type"), int(task.get("index", 0))
     role = "chief" if role == "master" else role
   except (ValueError, AttributeError, TypeError) as error:
-    if isinstance(error, errors.OctetError):
-      raise
     raise errors.SettingError(
       f"Cannot read the environment variable TF_CONFIG ({error}): {text}"
     ) from error
-  has_evaluator = bool(jobs.pop("evaluator", ()))
+  has_evaluator = bool(jobs.pop("evaluator"))
   if role == "evaluator":
-    return Cluster("TF_CONFIG", (), role, 0, has_evaluator=True)
+    return Cluster("TF_CONFIG", role=role, has_evaluator=True)
   if role == "ps":
     raise errors.SettingError(
       "TF_CONFIG makes this process a parameter server (ps); Octet has none: each worker holds all "
@@ -145,10 +149,12 @@ def from_tf_config(text: str) -> Cluster:
     )
   if role is None or not any(jobs.values()):  # it trains alone
     return Cluster("TF_CONFIG", has_evaluator=has_evaluator)
-  return _checked("TF_CONFIG", jobs, role, index, has_evaluator)
+  _check(jobs, role, index)
+  number = index + (len(jobs["chief"]) if role == "worker" else 0)
+  return Cluster("TF_CONFIG", (*jobs["chief"], *jobs["worker"]), number, role, has_evaluator)
 
 
-def _tasks(given: Any, job: str) -> list[str]:
+def _tasks(given: Any, job: str) -> list[Any]:
   """Returns the addresses of a job, given as a list or by index."""
   if isinstance(given, Mapping):
     by_index = {int(index): address for index, address in given.items()}
@@ -158,30 +164,25 @@ def _tasks(given: Any, job: str) -> list[str]:
   return list(given)
 
 
-def _checked(
-  source: str, jobs: Mapping[str, Sequence[Any]], role: str, index: int, has_evaluator: bool = False
-) -> Cluster:
-  """The Cluster; SettingError if a worker is missing in it, or is there twice."""
-  if len(jobs.get("chief", ())) > 1:
-    raise errors.SettingError(f"{source} has {len(jobs['chief'])} chiefs; expected one.")
+def _check(jobs: Mapping[str, Sequence[Any]], role: str, index: int) -> None:
+  """Raises SettingError if a worker is missing, or is there twice."""
+  if len(jobs["chief"]) > 1:
+    raise errors.SettingError(f"TF_CONFIG has {len(jobs['chief'])} chiefs; expected one.")
   seen: dict[str, str] = {}
-  for job in ("chief", "worker"):
-    for number, address in enumerate(jobs.get(job, ())):
+  for job, addresses in jobs.items():
+    for number, address in enumerate(addresses):
       task = f"{job} {number}"
       if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
         missing = "is missing" if address in (None, "") else f"is {address!r}"
         raise errors.SettingError(
-          f"{source}: the address of {task} {missing}; expected host:port for each worker."
+          f"TF_CONFIG: the address of {task} {missing}; expected host:port for each worker."
         )
       if address in seen:
         raise errors.SettingError(
-          f"{source}: {seen[address]} and {task} have the same address {address}; expected two."
+          f"TF_CONFIG: {seen[address]} and {task} have the same address {address}; expected two."
         )
       seen[address] = task
-  if not 0 <= index < len(jobs.get(role, ())):
+  if not 0 <= index < len(jobs[role]):
     raise errors.SettingError(
-      f"{source}: the task is {role} {index}, and the cluster has {len(jobs.get(role, ()))} of "
-      "that type."
+      f"TF_CONFIG: the task is {role} {index}, and the cluster has {len(jobs[role])} of that type."
     )
-  pairs = tuple((job, tuple(jobs[job])) for job in ("chief", "worker") if jobs.get(job))
-  return Cluster(source, pairs, role, index, has_evaluator)

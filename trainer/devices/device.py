@@ -12,8 +12,8 @@
 | xla:gpu  | the same with the GPUs of jax's CUDA plug-in; xla:gpu:N with the first N of them      |
 | auto     | a TPU, else TensorFlow's GPU, else PJRT's GPUs, else the CPU                          |
 
-In a cluster of several workers (see `trainer.devices.cluster`), tpu, xla:N and xla:gpu become the
-XLA devices of all workers. cpu and gpu have no cluster. A task "evaluator" is not a worker.
+In a cluster of several workers (see `trainer.devices.cluster`), tpu, xla:N and xla:gpu are the XLA
+devices of all workers. A task "evaluator" is not a worker.
 """
 
 import dataclasses
@@ -29,9 +29,9 @@ from absl import logging
 from trainer import errors
 from trainer.cli import processes
 from trainer.devices import cluster as cluster_lib
-from trainer.devices import early_tensors, gpu_config, gpus, replica, xla_cluster
-from trainer.devices import link as link_lib
+from trainer.devices import early_tensors, gpu_config, gpus, replica
 from trainer.pjrt import devices as pjrt_devices
+from trainer.pjrt import hosts as hosts_lib
 from trainer.pjrt import installed as pjrt_installed
 from trainer.pjrt import tpu as pjrt_tpu
 
@@ -69,7 +69,7 @@ class Device:
   host: int = 0
   role: str = "chief"
   has_evaluator: bool = False
-  link: link_lib.Link | None = None
+  link: hosts_lib.Hosts | None = None
   xla_devices: pjrt_devices.Devices | None = None
 
   @property
@@ -209,12 +209,12 @@ def connect(
     wanted = count if match[2] or kind not in _PLATFORMS else None
     if found is None or not found.has_others:
       return _connect(kind, wanted, found, gpu)
-    if kind in _PLATFORMS:
-      return _connect_hosts(kind, wanted, found, _Joining(facts, timeout), gpu)
-    raise errors.SettingError(
-      f"--device={kind} has no cluster, and {found.source} has {len(found.addresses)} workers: use "
-      "--device=xla:1 for the CPU of each, --device=xla:gpu for its GPUs, or --device=tpu."
-    )
+    if kind not in _PLATFORMS:
+      raise errors.SettingError(
+        f"--device={name}: several workers ({found.source}) train on XLA devices: use --device="
+        + ("xla:gpu." if kind == "gpu" else f"xla:{count}.")
+      )
+    return _connect_hosts(kind, wanted, found, _Joining(facts, timeout), gpu)
 
 
 def _check_process():
@@ -288,18 +288,28 @@ class _Joining:
 
 @functools.cache
 def _connect_hosts(kind, count, cluster, joining, gpu):
-  connected, link = xla_cluster.connect(
-    _PLATFORMS[kind], count, cluster, joining.facts(), joining.timeout
-  )
+  platform = _PLATFORMS[kind]
+  facts = {
+    "the list of workers": ", ".join(cluster.addresses),
+    "the XLA devices": f"{count or 'all'} of {platform}",
+    "the version of jax": pjrt_installed.require(platform)["jax"],
+    **joining.facts(),
+  }
+  link = hosts_lib.Hosts(cluster.addresses, cluster.number, facts, joining.timeout)
+  try:
+    connected = pjrt_devices.connect(platform, count, link)
+  except errors.OctetError as error:  # The others wait for this process's devices.
+    link.leave(f"it could not connect: {errors.first_line(error)}")
+    raise
   return _of_pjrt(
     kind,
     connected,
     gpu,
-    link=link,
-    hosts=len(cluster.addresses),
-    host=cluster.number,
+    hosts=link.count,
+    host=link.number,
     role=cluster.role,
     has_evaluator=cluster.has_evaluator,
+    link=link,
   )
 
 

@@ -7,24 +7,12 @@ every function here returns its argument at no cost.
 import contextlib
 from collections.abc import Iterator
 
-import tensorflow as tf
-
 from trainer import errors
 from trainer.devices import device as device_lib
-from trainer.devices import link as link_lib
+from trainer.pjrt import hosts as hosts_lib
 
-# A collective operation raises an error of the first kind after the loss of a worker. Errors of
-# the second kind may also have other causes.
-_LOST = (
-  link_lib.LostError,
-  tf.errors.UnavailableError,
-  tf.errors.AbortedError,
-  tf.errors.DeadlineExceededError,
-)
-_MAYBE_LOST = (tf.errors.CancelledError, tf.errors.InternalError)
-
-# TensorFlow and jax hear of a lost worker before or after the connections of `trainer.devices.link`
-# do.
+# jax hears of a lost worker before or after Octet's connections do. Its errors are RuntimeErrors,
+# whatever their cause is.
 _NEWS_SECONDS = 5.0
 
 
@@ -56,11 +44,10 @@ class Workers:
     return sum(values) / len(values)
 
   def _of_all(self, value):
-    link = self.device.link
-    if link is None:
+    if self.device.link is None:
       return [value]
     with self.watch():
-      return link.exchange(value)
+      return self.device.link.exchange(value)
 
   @contextlib.contextmanager
   def watch(self) -> Iterator[None]:
@@ -72,29 +59,22 @@ class Workers:
       WorkerLostError: another worker does not answer any more.
     """
     link = self.device.link
-    if link is None:
-      yield
-      return
     try:
       yield
     except Exception as error:
-      # jax's errors are RuntimeErrors, whatever their cause is.
-      signs = _LOST + _MAYBE_LOST + (RuntimeError,) * self.device.runs_by_pjrt
-      causes = errors.causes(error)
-      operation = next((each for each in causes if isinstance(each, signs)), None)
-      lost = link.lost(_NEWS_SECONDS) if operation else None
-      is_said = isinstance(error, errors.WorkerLostError) and not isinstance(error, _LOST)
-      if is_said or (lost is None and not isinstance(operation, _LOST)):
+      if link is None:
+        raise
+      signs = (hosts_lib.LostError, RuntimeError)
+      sign = next((each for each in errors.causes(error) if isinstance(each, signs)), None)
+      lost = link.lost(_NEWS_SECONDS) if sign else None
+      if lost is None and isinstance(sign, hosts_lib.LostError):
+        lost = str(sign)
+      # A WorkerLostError of an inner `watch` has its sentence.
+      if lost is None or type(error) is errors.WorkerLostError:
         link.leave(f"{type(error).__name__}: {error}".splitlines()[0][:500])
         raise
       raise errors.WorkerLostError(
-        f"Worker {self.device.host} of {self.device.hosts} lost another worker: "
-        f"{lost or _first_line(operation)}. Start all workers again with the same command: they "
-        f"resume from the newest checkpoint in {self._model_dir}."
+        f"Worker {self.device.host} of {self.device.hosts} lost another worker: {lost}. Start all "
+        f"workers again with the same command: they resume from the newest checkpoint in "
+        f"{self._model_dir}."
       ) from error
-
-
-def _first_line(error):
-  text = error.message if isinstance(error, tf.errors.OpError) else str(error)
-  lines = [line for line in text.splitlines() if line.strip() and not line.endswith(":")]
-  return lines[0][:200] if lines else type(error).__name__

@@ -105,9 +105,9 @@ def connect(
     hosts: the processes that drive the devices together; None for this process alone.
 
   Raises:
-    SettingError: the platform is missing, or has too few devices.
+    SettingError: the platform is missing, or has too few devices, or the hosts have not equally
+      many.
     VersionError: jax is missing, or has an untested version.
-    WorkerLostError: other hosts were missing.
   """
   if platform not in PLATFORMS:
     raise errors.SettingError(f"{platform!r} is no platform: expected {', '.join(PLATFORMS)}.")
@@ -118,8 +118,6 @@ def connect(
   jax.config.update("jax_enable_x64", True)
   if platform == "cpu":
     _ask_for_cpu_devices(jax, count or 1)
-  if hosts is not None:
-    hosts_lib.join(hosts)
   found = tpu.find(jax) if platform == "tpu" else _of_others(jax, platform)
   found = _by_host(found)
   count = len(found) if count is None else count * (hosts.count if hosts else 1)
@@ -134,7 +132,14 @@ def connect(
       )
     )
   connected = _devices(platform, found[:count], versions)
-  return dataclasses.replace(connected, exchange=hosts.exchange) if hosts else connected
+  if hosts is None:
+    return connected
+  if len(connected.local) * hosts.count != connected.count:
+    raise errors.SettingError(
+      f"This worker has {len(connected.local)} of the {connected.count} devices of {hosts.count} "
+      "workers: all workers need equally many devices."
+    )
+  return dataclasses.replace(connected, exchange=hosts.exchange)
 
 
 def describe(topology: str, count: int, **options: Any) -> Devices:

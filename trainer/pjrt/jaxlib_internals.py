@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import distributed, xla_bridge
+from jax._src import clusters, distributed, xla_bridge
 from jax._src.interpreters import mlir as jax_mlir
 from jax._src.lib import _jax, xla_client
 from jaxlib.mlir import ir
@@ -259,6 +259,28 @@ def has_started() -> bool:
   return xla_bridge.backends_are_initialized()
 
 
+def detect_hosts(
+  detections: Sequence[str], port: str | None, seconds: int
+) -> tuple[str, int, int] | None:
+  """Returns the coordinator's address, the number of processes and that of this one, or None.
+
+  Args:
+    detections: names of jax's classes that each know one kind of cluster.
+    port: the coordinator's; None for jax's choice.
+    seconds: time to wait until the first host of a TPU slice has a name.
+
+  Raises:
+    Exception: of many classes; the environment lacks what a detection needs.
+  """
+  for each in (getattr(clusters, name) for name in detections):
+    if each.is_env_present():
+      # The first pod may come late; who connects to it waits for it longer than jax does here.
+      patience = None if each is clusters.K8sCluster else seconds
+      address = each.get_coordinator_address(timeout_secs=patience, override_coordinator_port=port)
+      return address, each.get_process_count(), each.get_process_id()
+  return None
+
+
 def serve_coordinator(address: str, processes: int) -> None:
   """Starts jax's coordinator in this process."""
   distributed.global_state.service = _jax.get_distributed_runtime_service(
@@ -266,8 +288,8 @@ def serve_coordinator(address: str, processes: int) -> None:
   )
 
 
-def join_coordinator(address: str, processes: int, number: int, seconds: int) -> None:
-  """Makes jax find the devices of all processes.
+def join_coordinator(address: str, processes: int, number: int, seconds: int) -> Any:
+  """Makes jax find the devices of all processes; returns its client, a store of keys and values.
 
   jax.distributed.initialize would also listen for SIGTERM, which belongs to the training.
 
@@ -291,6 +313,8 @@ def join_coordinator(address: str, processes: int, number: int, seconds: int) ->
   )
   state.client.connect()
   state.process_id, state.num_processes = number, processes
+  jax.config.update("jax_cpu_collectives_implementation", "gloo")
+  return state.client
 
 
 def forget_coordinator() -> None:

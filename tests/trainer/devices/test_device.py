@@ -131,17 +131,58 @@ def test_several_workers_join_with_the_xla_devices_of_each(monkeypatch, name, ow
   cluster = {"worker": ["localhost:1", "localhost:2"]}
   task = {"type": "worker", "index": 1}
   monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
-  joined = []
-
-  def connect(platform, count, cluster, facts, timeout):
-    joined.append((platform, count, cluster.number, dict(facts)))
-    return devices_of_pjrt(platform, 16), "the link"
-
-  monkeypatch.setattr(device_lib.xla_cluster, "connect", connect)
+  link = Link()
+  monkeypatch.setattr(device_lib.hosts_lib, "Hosts", link.join)
+  monkeypatch.setattr(
+    device_lib.pjrt_devices,
+    "connect",
+    lambda platform, count, hosts: link.own.append((platform, count)) or devices_of_pjrt("cpu", 16),
+  )
+  monkeypatch.setattr(installed, "require", lambda platform: {"jax": "0.9"})
   device = device_lib.connect(name, facts=lambda: {"seed": name}, timeout=1.0)
-  assert joined == [(*own, 1, {"seed": name})]
+  assert link.own == [own]
+  assert link.joined[:2] == (("localhost:1", "localhost:2"), 1)
+  assert link.joined[2] == {
+    "seed": name,
+    "the list of workers": "localhost:1, localhost:2",
+    "the XLA devices": f"{own[1] or 'all'} of {own[0]}",
+    "the version of jax": "0.9",
+  }
   assert (device.replicas, device.local_replicas, device.hosts, device.host) == (16, 8, 2, 1)
-  assert (device.is_multi_worker, device.is_chief, device.link) == (True, False, "the link")
+  assert (device.is_multi_worker, device.is_chief, device.link) == (True, False, link)
+
+
+def test_a_worker_without_devices_tells_the_others(monkeypatch):
+  cluster = {"worker": ["localhost:3", "localhost:4"]}
+  task = {"type": "worker", "index": 1}
+  monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+
+  def connect(platform, count, hosts):
+    raise errors.SettingError("no TPU here.\nMore")
+
+  link = Link()
+  monkeypatch.setattr(device_lib.hosts_lib, "Hosts", link.join)
+  monkeypatch.setattr(device_lib.pjrt_devices, "connect", connect)
+  monkeypatch.setattr(installed, "require", lambda platform: {"jax": "0.9"})
+  with pytest.raises(errors.SettingError, match="no TPU"):
+    device_lib.connect("xla:8", timeout=2.0)
+  assert link.left == ["it could not connect: no TPU here"]
+
+
+class Link:
+  """Stands in for Hosts, of two processes."""
+
+  count, number = 2, 1
+
+  def __init__(self):
+    self.own, self.left = [], []
+
+  def join(self, *arguments):
+    self.joined = arguments
+    return self
+
+  def leave(self, why):
+    self.left.append(why)
 
 
 def test_a_device_is_made_once():
@@ -263,15 +304,12 @@ def test_auto_takes_gpus_that_pjrt_alone_can_use(monkeypatch, plugin, hidden, pl
 # -------------------------------------------------------------- several workers
 
 
-@pytest.mark.parametrize("name", ["cpu", "cpu:8"])
-def test_devices_of_tensorflow_have_no_cluster(monkeypatch, name):
+@pytest.mark.parametrize(("name", "instead"), [("cpu", "xla:1"), ("cpu:8", "xla:8")])
+def test_several_workers_train_on_xla_devices(monkeypatch, name, instead):
   cluster = {"worker": ["a:1", "b:1"]}
   config = {"cluster": cluster, "task": {"type": "worker", "index": 0}}
   monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-  expected = (
-    "--device=cpu has no cluster, and TF_CONFIG has 2 workers: use --device=xla:1 .*xla:gpu"
-  )
-  with pytest.raises(errors.SettingError, match=expected):
+  with pytest.raises(errors.SettingError, match=f"--device={name}: several .*--device={instead}"):
     device_lib.connect(name)
 
 

@@ -1,6 +1,7 @@
 """A client of PJRT and its devices: their number, platform and names."""
 
 import dataclasses
+import types
 
 import pytest
 
@@ -32,3 +33,13 @@ def test_a_compiled_form_depends_on_the_arithmetic(connected):
   exact = dataclasses.replace(connected, full_precision=True)
   assert exact.key != connected.key
   assert exact.key != dataclasses.replace(exact, deterministic=True).key
+
+
+def test_hosts_need_equally_many_devices(connected, monkeypatch):
+  hosts = types.SimpleNamespace(count=2, exchange=lambda value: [value] * 2)
+  half = connected.all[:4]
+  monkeypatch.setattr(devices, "_of_others", lambda jax, platform: half)
+  with pytest.raises(errors.SettingError, match="has 4 of the 4 devices of 2 workers"):
+    devices.connect("gpu", 2, hosts)
+  alone = types.SimpleNamespace(count=1, exchange=hosts.exchange)
+  assert devices.connect("gpu", 4, alone).exchange is hosts.exchange
