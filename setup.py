@@ -82,6 +82,7 @@ setuptools.setup(
     "setuptools<81",  # tensorboard imports pkg_resources
     "tensorboard>=2.18,<2.22",  # tf.summary; from 2.21 on, TensorFlow does not bring it along
     "tensorflow-datasets>=4.9.7,<5",
+    "tf_slim==1.1.0",  # whose files trainer.compat.contrib.tf_slim reads, with other imports
   ],
   extras_require={
     **TENSORFLOW,

@@ -60,7 +60,6 @@ def estimators(tf, estimator, folder, **config):
       "classes",
     ),
     "linear number": (lambda: estimator.LinearRegressor(wide, **settings("number")), "number"),
-    "baseline": (lambda: estimator.BaselineRegressor(**settings("baseline")), "number"),
     "linear by Adam": (
       lambda: estimator.LinearClassifier(wide, optimizer="Adam", **settings("adam")),
       "binary",

@@ -37,8 +37,6 @@ def heads(tf, estimator):
       several,
     ),
     "numbers": (estimator.RegressionHead(2, weight_column="weight"), x[:, :2] * 2),
-    "logistic": (estimator.LogisticRegressionHead(), binary.astype(np.float32)),
-    "counts": (estimator.PoissonRegressionHead(weight_column="weight"), np.abs(x[:, 0] * 3) // 1),
   }
   first = estimator.MultiClassHead(3, name="first")
   second = estimator.RegressionHead(1, name="second")

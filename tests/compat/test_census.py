@@ -5,6 +5,8 @@ Defaults and numbers were read from TensorFlow 2.15.1 (record_2_15.py says how t
 """
 
 import ast
+import collections
+import csv
 import functools
 import json
 import pathlib
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 
 import trainer.compat.v1 as tf
-from trainer.compat.names import absent, absent_names
+from trainer.compat.names import absent, absent_names, modules
 from trainer.compat.v1 import contrib
 from trainer.compat.v1 import estimator as tf_estimator
 
@@ -393,3 +395,53 @@ def test_what_is_said_to_be_absent_is(name):
 
   with pytest.raises(AttributeError, match="has no"):
     get()
+
+
+# Public name → the number of published programs that use it.
+CENSUS = {row["name"]: int(row["programs"]) for row in csv.DictReader((HERE / "census.csv").open())}
+
+# Names of Octet's own code for tf.contrib that stay with fewer than two programs.
+KEPT = {
+  **dict.fromkeys(
+    ["crf_binary_score", "crf_log_norm", "crf_sequence_score", "crf_unary_score", "viterbi_decode", "arg_scope_func_key", "current_arg_scope", "has_arg_scope", "angles_to_projective_transforms", "AttentionMechanism", "BasicDecoderOutput", "BeamSearchDecoderOutput", "BeamSearchDecoderState", "Decoder", "FinalBeamSearchDecoderOutput", "Helper", "gather_tree", "hardmax", "output_size"],
+    "the code of a used name is made of it",
+  ),
+  **dict.fromkeys(
+    ["PrivateThreadPool", "StreamingFilesDataset", "override_threadpool", "wait_for_new_checkpoint"],
+    "programs of the changelog use it: tensorflow/models, magenta's Onsets and Frames",
+  ),
+  **dict.fromkeys(
+    ["audio", "assign_from_checkpoint", "flush", "get_name_scope", "has_distribution_strategy", "histogram", "initialize", "never_record_summaries", "print_model_analysis", "summary_writer_initializer_op", "with_shape", "DistributeConfig", "TPUStrategy", "FLOAT_OPS_OPTIONS", "PRINT_ALL_TIMING_MEMORY", "TRAINABLE_VARS_PARAMS_STAT_OPTIONS", "collect_named_outputs"],
+    "a few lines beside a used name",
+  ),
+}
+
+
+def _object(name):
+  found = functools.reduce(getattr, name.split("."), tf)
+  return getattr(found, "__module__", ""), getattr(found, "__qualname__", name.rpartition(".")[2])
+
+
+def test_two_programs_use_each_name_of_contrib():
+  used = collections.Counter()
+  for name, programs in CENSUS.items():
+    used[_object(name)] += programs
+  names = [
+    f"{public}.{name}"
+    for public, table in tf.MODULES.items()
+    if public.startswith("contrib.")
+    for name in [
+      *(name for name, (home, _) in table.homes.items() if home.startswith(".")),
+      *(name for own in table.own for name in modules._public(modules._module(own))),
+    ]
+  ]
+  rare = {
+    name.rpartition(".")[2]
+    for name in names
+    # The package tf_slim and TensorFlow have the others, or one rule makes them all.
+    if _object(name)[0].startswith("trainer.")
+    and "tf_slim" not in _object(name)[0]
+    and not name.startswith("contrib.metrics.streaming_")
+    and used[_object(name)] < 2
+  }
+  assert rare == KEPT.keys()

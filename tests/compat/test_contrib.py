@@ -1,6 +1,5 @@
 """tf.contrib: what is no layer."""
 
-import keras
 import numpy as np
 import pytest
 
@@ -68,10 +67,7 @@ def test_correlations_are_those_of_numpy(tmp_path):
       return spec
 
     def metric_fn(a, b):
-      return {
-        "pearson": contrib.metrics.streaming_pearson_correlation(a, b),
-        "covariance": contrib.metrics.streaming_covariance(a, b),
-      }
+      return {"pearson": contrib.metrics.streaming_pearson_correlation(a, b)}
 
     return spec._replace(eval_metrics=(metric_fn, [features["x"][:, 0], features["x"][:, 1]]))
 
@@ -80,7 +76,6 @@ def test_correlations_are_those_of_numpy(tmp_path):
   result = estimator.evaluate(programs.eval_input_fn)
   a, b = programs.arrays()[0][:, :2].T
   assert result["pearson"] == pytest.approx(np.corrcoef(a, b)[0, 1], rel=1e-5)
-  assert result["covariance"] == pytest.approx(np.cov(a, b)[0, 1], rel=1e-5)
 
 
 def test_streaming_metrics_take_predictions_before_labels():
@@ -192,15 +187,20 @@ def test_examples_are_decoded_into_items():
     ),
   }
   decoder = handlers.TFExampleDecoder(keys, items)
+
+  def decoded(serialized, names=None):
+    rows = tf.data.Dataset.from_tensors(serialized)
+    return next(iter(rows.map(lambda one: tuple(decoder.decode(one, names)))))
+
   assert decoder.list_items() == ["image", "boxes", "values", "backup", "sum"]
   encoded = {b"png": tf.image.encode_png(image).numpy(), b"raw": image.tobytes()}
   for kind, content in encoded.items():
-    found = decoder.decode(tf.constant(example(kind, content)), ["boxes", "image", "sum"])
+    found = decoded(example(kind, content), ["boxes", "image", "sum"])
     np.testing.assert_array_equal(found[1], image)
   np.testing.assert_allclose(found[0], [[0, 0.1, 1, 0.9], [0.5, 0.5, 1, 0.8]], rtol=1e-6)
   assert found[2] == 10
   jpeg = tf.image.encode_jpeg(image).numpy()
-  found = decoder.decode(tf.constant(example(b"jpeg", jpeg)))
+  found = decoded(example(b"jpeg", jpeg))
   np.testing.assert_array_equal(found[0], tf.image.decode_jpeg(jpeg))
   assert (found[2].numpy().tolist(), found[3].numpy().tolist()) == ([[1, 2], [3, 4]], [2])
   with pytest.raises(ValueError, match="both shape_keys and shape"):
@@ -241,9 +241,7 @@ def test_metrics_of_a_host_call_count_until_they_are_reset(tmp_path, by_estimato
 @pytest.mark.parametrize(
   "make,names",
   [
-    (lambda: contrib.opt.AdamWOptimizer(0.1, 0.01), {"AdamW", "AdamW_1"}),
     (lambda: contrib.opt.LazyAdamOptimizer(0.01), {"Adam", "Adam_1"}),
-    (lambda: contrib.opt.NadamOptimizer(0.01), {"Adam", "Adam_1"}),
     (
       lambda: contrib.estimator.clip_gradients_by_norm(tf.train.MomentumOptimizer(0.1, 0.9), 1e-3),
       {"Momentum"},
@@ -265,32 +263,11 @@ def test_optimizers_train_alike_on_one_core_and_two(tmp_path, make, names):
   np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-6)
 
 
-def test_decoupled_weight_decay_shrinks_rows_with_gradients():
-  """w - rate * w - the step: of all rows, of those of a sparse gradient, or not at all."""
-  make = contrib.opt.extend_with_decoupled_weight_decay(tf.train.MomentumOptimizer)
-  with tf.Graph().as_default(), tf.Session() as session:
-    dense, sparse, kept = (
-      tf.get_variable(name, [2], initializer=tf.ones_initializer()) for name in "abc"
-    )
-    loss = 2.0 * tf.reduce_sum(dense) + 2.0 * tf.gather(sparse, 1) + 2.0 * tf.reduce_sum(kept)
-    train_op = make(0.25, 0.5, momentum=0.0).minimize(loss, decay_var_list=[dense, sparse])
-    session.run(tf.global_variables_initializer())
-    session.run(train_op)
-    values = [one.tolist() for one in session.run([dense, sparse, kept])]
-  assert values == [[-0.25, -0.25], [1.0, -0.25], [0.0, 0.0]]
-
-
 def test_framework_has_the_names_that_became_those_of_tf_train():
   framework, slim = contrib.framework, contrib.slim
   for name in ("get_or_create_global_step", "create_global_step", "init_from_checkpoint"):
     assert getattr(framework, name) is getattr(tf.train, name), name
   assert slim.get_or_create_global_step is tf.train.get_or_create_global_step
-
-
-def test_pairs_of_metrics_are_aggregated_by_name():
-  pairs = {"a": (1, 2), "b": (3, 4)}
-  assert contrib.metrics.aggregate_metric_map(pairs) == ({"a": 1, "b": 3}, {"a": 2, "b": 4})
-  assert contrib.slim.metrics.aggregate_metrics(*pairs.values()) == ([1, 3], [2, 4])
 
 
 def test_embeddings_are_shown_in_the_folder_of_a_writer(tmp_path):
@@ -320,47 +297,6 @@ def test_writers_of_tensorflow_1_write_outside_of_a_graph(tmp_path):
     ]
     assert values == [(3, "rate")]
   assert tf.summary.FileWriterCache.get(str(tmp_path / "kept")) is writer
-
-
-def test_embed_sequence_looks_up_its_variable():
-  ids = [[0, 2, 2], [1, 0, 3]]
-  table = np.linspace(-1, 1, 20).reshape(4, 5).astype(np.float32)
-  with tf.Graph().as_default(), tf.Session() as session:
-    make = tf.constant_initializer(table)
-    found = contrib.layers.embed_sequence(tf.constant(ids), 4, 5, initializer=make, scope="words")
-    again = contrib.layers.embed_sequence(
-      tf.constant(ids), 4, 5, unique=True, scope="words", reuse=True
-    )
-    (variable,) = tf.get_collection(tf.GraphKeys.MODEL_VARIABLES)
-    assert variable.op.name == "words/embeddings"
-    session.run(tf.global_variables_initializer())
-    for values in session.run([found, again]):
-      np.testing.assert_array_equal(values, table[ids])
-    with pytest.raises(ValueError, match="vocab_size=None, embed_dim=5"):
-      contrib.layers.embed_sequence(tf.constant(ids), embed_dim=5)
-
-
-def test_bow_encoder_is_the_mean_of_words_without_padding():
-  ids = np.array([[3, 2, 0], [1, 0, 0], [0, 0, 0]])
-  table = np.linspace(-1, 1, 20).reshape(4, 5).astype(np.float32)
-  rows = tf.SparseTensorValue([[0, 0], [0, 1], [1, 0]], [3, 0, 1], [2, 2])
-  with tf.Graph().as_default(), tf.Session() as session:
-    make = tf.constant_initializer(table)
-    encode = contrib.layers.bow_encoder
-    found = [
-      encode(tf.constant(ids), 4, 5, initializer=make),
-      encode(tf.constant(ids), 4, 5, sparse_lookup=False, initializer=make),
-      encode(tf.SparseTensor(*rows), 4, 5, initializer=make, scope="sparse"),
-    ]
-    names = [variable.op.name for variable in tf.global_variables()]
-    assert names == ["bow_encoder/embeddings", "bow_encoder_1/embeddings", "sparse/embeddings"]
-    session.run(tf.global_variables_initializer())
-    padded, dense, sparse = session.run(found)
-    with pytest.raises(TypeError, match="dense tensor of ids"):
-      encode(tf.SparseTensor(*rows), 4, 5, sparse_lookup=False)
-  np.testing.assert_allclose(padded, [table[[3, 2]].mean(0), table[1], table[0]], rtol=1e-6)
-  np.testing.assert_allclose(dense, table[ids].mean(1), rtol=1e-6)
-  np.testing.assert_allclose(sparse, [table[[3, 0]].mean(0), table[1]], rtol=1e-6)
 
 
 def test_a_session_that_is_given_to_keras_changes_nothing():
@@ -408,96 +344,6 @@ def test_layer_norm_basic_lstm_cell(is_normalized):
     np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("axes", [1, 2, 3])
-def test_convolutional_lstm_cells_are_the_layers_of_keras(axes):
-  size, channels, units = 4, 2, 3
-  x = np.random.RandomState(0).randn(2, 5, *[size] * axes, channels).astype(np.float32)
-  with tf.Graph().as_default(), tf.Session() as session:
-    make = getattr(contrib.rnn, f"Conv{axes}DLSTMCell")
-    cell = make(
-      input_shape=[size] * axes + [channels], output_channels=units, kernel_shape=[3] * axes
-    )
-    outputs, state = tf.nn.dynamic_rnn(cell, tf.constant(x), dtype=tf.float32)
-    scope = f"rnn/conv_{axes}d_lstm_cell"
-    kernel, biases = tf.global_variables()
-    assert [kernel.op.name, biases.op.name] == [f"{scope}/kernel", f"{scope}/biases"]
-    session.run(tf.global_variables_initializer())
-    session.run(biases.assign(np.arange(12) / 10))
-    kernel, biases, outputs, state = session.run([kernel, biases, outputs, state])
-
-  def of_keras(values):  # the order of the gates there: input, forget, new, output
-    i, j, f, o = np.split(values, 4, -1)
-    return np.concatenate([i, f, j, o], -1)
-
-  layer = getattr(keras.layers, f"ConvLSTM{axes}D")(
-    units, 3, padding="same", return_sequences=True, recurrent_activation="sigmoid"
-  )
-  layer.build(x.shape)
-  kernels = np.split(of_keras(kernel), [channels], -2)
-  layer.set_weights([*kernels, of_keras(biases + np.repeat([0, 0, 1, 0], units))])
-  np.testing.assert_allclose(outputs, layer(x), rtol=1e-5, atol=1e-6)
-  np.testing.assert_array_equal(state.h, outputs[:, -1])
-
-
-def test_convolutional_lstm_cell_with_its_inputs_in_the_output():
-  with tf.Graph().as_default(), tf.Session() as session:
-    cell = contrib.rnn.ConvLSTMCell(1, [4, 2], 3, [3], use_bias=False, skip_connection=True)
-    inputs = tf.ones([2, 4, 2])
-    output, _ = cell(inputs, cell.zero_state(2, tf.float32))
-    assert [one.op.name for one in tf.global_variables()] == ["conv_lstm_cell/kernel"]
-    session.run(tf.global_variables_initializer())
-    found = session.run(output)
-  assert output.shape[1:] == cell.output_size == [4, 5]
-  np.testing.assert_array_equal(found[..., 3:], 1)
-  with pytest.raises(ValueError, match="Invalid input_shape"):
-    contrib.rnn.ConvLSTMCell(2, [4, 2], 3, [3])
-
-
-def test_nas_cell_as_in_tensorflow_addons():
-  """tfa.rnn.NASCell(4, projection=2, use_bias=True) of tensorflow-addons 0.23 gave the numbers."""
-  random = np.random.RandomState(0)
-  x, c, m = (random.randn(2, size).astype(np.float32) for size in (3, 4, 2))
-  shapes = {"kernel": (3, 32), "recurrent_kernel": (2, 32), "bias": (32,)}
-  shapes["projection_weights"] = (4, 2)
-  weights = {name: random.randn(*shape) for name, shape in shapes.items()}
-  with tf.Graph().as_default(), tf.Session() as session:
-    cell = contrib.rnn.NASCell(4, num_proj=2, use_bias=True)
-    output, state = cell(tf.constant(x), (tf.constant(c), tf.constant(m)))
-    session.run(tf.global_variables_initializer())
-    for variable in tf.global_variables():
-      session.run(variable.assign(weights.pop(variable.op.name.removeprefix("nas_cell/"))))
-    output, c, m = session.run([output, *state])
-  assert not weights
-  np.testing.assert_allclose(output, [[-0.0785065, 0.1434238], [0.2076845, -0.1563031]], rtol=1e-5)
-  np.testing.assert_array_equal(m, output)
-  wanted = [
-    [0.1594925, -0.1325558, -0.0083555, 0.3609928],
-    [0.2481985, 0.3926055, 0.2946071, 0.1210780],
-  ]
-  np.testing.assert_allclose(c, wanted, rtol=1e-5)
-
-
-@pytest.mark.parametrize("is_sparse", [True, False])
-def test_nadam_looks_ahead_by_the_first_moment(is_sparse):
-  first = np.array([[0.3, -0.2], [0.1, 0.4]], np.float32)
-  rate, beta1, beta2, epsilon = 0.1, 0.9, 0.999, 1e-8
-  wanted, m, v = first.astype(np.float64), 0.0, 0.0
-  for step in (1, 2, 3):
-    gradient = 2 * wanted
-    m, v = beta1 * m + (1 - beta1) * gradient, beta2 * v + (1 - beta2) * gradient**2
-    scale = rate * np.sqrt(1 - beta2**step) / (1 - beta1**step)
-    wanted = wanted - scale * ((1 - beta1) * gradient + beta1 * m) / (np.sqrt(v) + epsilon)
-  with tf.Graph().as_default(), tf.Session() as session:
-    w = tf.get_variable("w", initializer=first)
-    loss = tf.reduce_sum(tf.square(tf.gather(w, [0, 1]) if is_sparse else w))
-    train_op = contrib.opt.NadamOptimizer(rate).minimize(loss)
-    session.run(tf.global_variables_initializer())
-    for _ in range(3):
-      session.run(train_op)
-    np.testing.assert_allclose(session.run(w), wanted, atol=3e-6)  # 1 - beta2 in float32
-    assert {"w/Adam", "w/Adam_1"} <= {one.op.name for one in tf.global_variables()}
-
-
 def test_model_analyzer_counts_entries_and_bytes(capsys):
   from trainer.compat.v1.contrib.slim import model_analyzer
 
@@ -517,14 +363,6 @@ def test_model_analyzer_counts_entries_and_bytes(capsys):
     "Total bytes of variables: 56",
   ]
   assert "ten \t-> (float32 2x5) [10]\n" in capsys.readouterr().out
-
-
-def test_functions_of_contrib_nn():
-  values = tf.constant([[3.0, 1.0, 2.0], [6.0, 5.0, 4.0]])
-  np.testing.assert_array_equal(contrib.nn.nth_element(values, 1), [2, 5])
-  np.testing.assert_array_equal(contrib.nn.nth_element(values, 0, reverse=True), [3, 6])
-  wanted = np.minimum(2 * np.log1p(np.exp(values.numpy() / 2)), 5.0)
-  np.testing.assert_allclose(contrib.nn.scaled_softplus(values, 2.0, 5.0), wanted, rtol=1e-6)
 
 
 def test_functions_of_layers_have_their_own_defaults():
@@ -553,20 +391,13 @@ def test_a_deprecated_function_logs_at_its_first_call(caplog):
   assert instead.endswith("Use other.")
 
 
-def test_hooks_take_the_place_of_monitors():
-  hook = tf.train.StopAtStepHook(3)
-  replace = contrib.learn.monitors.replace_monitors_with_hooks
-  assert (replace([hook], None), replace(None, None)) == ([hook], [])
-  assert "train_and_evaluate" in verdicts.of("contrib.learn.monitors.ValidationMonitor").advice
-
-
 def test_data_files_of_names_and_patterns(tmp_path):
   for name in ("a-0", "a-1", "b"):
     (tmp_path / name).touch()
   find = contrib.slim.parallel_reader.get_data_files
   found = find([f"{tmp_path}/a-*", f"{tmp_path}/c"])
   assert sorted(found) == [f"{tmp_path}/{name}" for name in ("a-0", "a-1", "c")]
-  with pytest.raises(ValueError, match=r"d\*.*no file"):
+  with pytest.raises(ValueError, match=r"No data files found in .*d\*"):
     find(f"{tmp_path}/d*")
 
 
@@ -586,13 +417,3 @@ def test_files_are_streamed_in_turn(tmp_path):
   assert len(set(endless.take(8).as_numpy_iterator())) == 4
   with pytest.raises(ValueError, match="filetype='csv'"):
     stream(names, "csv")
-
-
-def test_xla_of_contrib_leaves_a_model_fn_as_it_is(capfd):
-  @contrib.compiler.xla.estimator_model_fn
-  def model_fn(features):
-    return features
-
-  assert model_fn(3) == contrib.compiler.xla.estimator_model_fn()(model_fn)(3) == 3
-  assert capfd.readouterr().err.count("OCTET_DEVICE=xla:1") <= 1
-  assert contrib.compiler.xla.compile is tf.xla.experimental.compile

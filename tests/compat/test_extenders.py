@@ -1,6 +1,5 @@
 """What programs add to canned estimators: metrics, evaluations in a training, their networks."""
 
-import numpy as np
 import pytest
 
 import trainer.compat.v1 as tf
@@ -51,39 +50,6 @@ def test_forward_features(tmp_path):
         tf.contrib.estimator.forward_features(classifier(tmp_path), "age"), "age"
       ).predict(read)
     )
-
-
-def test_an_evaluation_within_a_training_is_of_its_weights(tmp_path):
-  config = estimator.RunConfig(device="cpu", model_dir=str(tmp_path))
-  made, steps = estimator.LinearRegressor(COLUMNS, config=config), []
-  evaluate = made.evaluate
-
-  def noting(**arguments):
-    steps.append(evaluate(**arguments))
-
-  made.evaluate = noting
-  input_fn = canned_2_15.input_fn(tf, "number", epochs=1)
-  hook = estimator.experimental.InMemoryEvaluatorHook(made, input_fn, name="within", every_n_iter=2)
-  made.train(canned_2_15.input_fn(tf, "number"), hooks=[hook], steps=5)
-  assert [result["global_step"] for result in steps] == [0, 2, 4, 5]
-  losses = [result["average_loss"] for result in steps]
-  assert losses == sorted(losses, reverse=True)
-  labels = np.concatenate([each.numpy() for _, each in input_fn()])
-  assert losses[0] == pytest.approx(np.mean(labels**2))  # of weights that are zero
-  assert evaluate(input_fn)["average_loss"] == losses[-1]
-
-
-def test_the_specs_of_examples():
-  found = estimator.classifier_parse_example_spec(COLUMNS, "label", weight_column="weight")
-  assert found == {
-    "age": tf.FixedLenFeature((1,), tf.float32),
-    "label": tf.FixedLenFeature((1,), tf.int64),
-    "weight": tf.FixedLenFeature((1,), tf.float32),
-  }
-  found = estimator.regressor_parse_example_spec(COLUMNS, "y", label_dimension=2)
-  assert found["y"] == tf.FixedLenFeature((2,), tf.float32)
-  with pytest.raises(ValueError, match="'age' is the key of a feature"):
-    estimator.regressor_parse_example_spec(COLUMNS, "age")
 
 
 def test_a_model_of_the_networks_of_canned_estimators(tmp_path):

@@ -292,18 +292,14 @@ def test_a_training_stops_by_the_metrics_of_its_evaluations(tmp_path, monkeypatc
     return [step for step in (1, 2, 3) if hook(step, {}, made)]
 
   # Asked at step 1 and, every second one, at step 3.
-  assert stops(experimental.stop_if_higher_hook, 0.65) == [1, 3]
-  assert stops(experimental.stop_if_higher_hook, 0.7) == []
-  assert stops(experimental.stop_if_lower_hook, 0.55) == [1, 3]
-  assert stops(experimental.stop_if_lower_hook, 0.55, min_steps=3) == []
   assert stops(tf.contrib.estimator.stop_if_no_increase_hook, 4) == [1, 3]
   assert stops(experimental.stop_if_no_increase_hook, 6) == []
   assert stops(experimental.stop_if_no_decrease_hook, 6) == [1, 3]
   assert stops(experimental.stop_if_no_decrease_hook, 4, min_steps=5) == []
   with pytest.raises(errors.SettingError, match="no metric 'f2'; it has f1"):
-    experimental.stop_if_lower_hook(made, "f2", 0.5)(1, {}, made)
+    experimental.stop_if_no_increase_hook(made, "f2", 4)(1, {}, made)
   with pytest.raises(ValueError, match="exactly one of"):
-    experimental.stop_if_lower_hook(made, "f1", 0.5, run_every_steps=2)
+    experimental.stop_if_no_increase_hook(made, "f1", 4, run_every_steps=2)
 
 
 def average_fn(features, labels, mode):

@@ -6,7 +6,6 @@ import pytest
 import trainer.compat.v1 as tf
 from trainer.compat.v1 import contrib
 from trainer.compat.v1.contrib.learn.python.learn import learn_runner
-from trainer.compat.v1.contrib.learn.python.learn.estimators import rnn_common
 
 
 class Counting(tf.train.SessionRunHook):
@@ -122,52 +121,12 @@ def test_a_runner_gives_the_folder_to_an_older_experiment_fn(tmp_path):
   assert tf.train.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-6")
 
 
-def test_the_last_activations_are_those_before_the_padding():
-  values = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-  found = rnn_common.select_last_activations(tf.constant(values), tf.constant([3, 1], tf.int64))
-  np.testing.assert_array_equal(found, [values[0, 2], values[1, 0]])
-
-
 def test_modules_inside_of_contrib_learn():
   from trainer.compat.v1.contrib.learn.python.learn.estimators import model_fn as older
   from trainer.compat.v1.contrib.learn.python.learn.estimators import run_config
 
   assert older.ModeKeys is contrib.learn.ModeKeys
   assert run_config.RunConfig is contrib.learn.RunConfig
-
-
-@pytest.mark.parametrize("is_input", [True, False])
-def test_projections_before_and_after_a_cell(is_input):
-  random = np.random.RandomState(0)
-  x = random.randn(2, 3).astype(np.float32)
-  kernel, bias = random.randn(3, 4).astype(np.float32), random.randn(4).astype(np.float32)
-  with tf.Graph().as_default(), tf.Session() as session:
-    inner = contrib.rnn.BasicRNNCell(4 if is_input else 3)
-    kind = "input" if is_input else "output"
-    wrapper = getattr(contrib.rnn, f"{kind.title()}ProjectionWrapper")
-    cell = wrapper(inner, 4, activation=tf.nn.relu)
-    state = cell.zero_state(2, tf.float32)
-    output, new_state = cell(tf.constant(x), state)
-    session.run(tf.global_variables_initializer())
-    variables = {variable.op.name: variable for variable in tf.global_variables()}
-    scope = f"{kind}_projection_wrapper"
-    session.run(variables[f"{scope}/kernel"].assign(kernel))
-    session.run(variables[f"{scope}/bias"].assign(bias))
-    weights = session.run(variables[f"{scope}/basic_rnn_cell/kernel"])
-    found, found_state = session.run([output, new_state])
-
-  def projected(values):
-    return np.maximum(values @ kernel + bias, 0)
-
-  width = 4 if is_input else 3
-  given = projected(x) if is_input else x
-  wanted = np.tanh(given @ weights[: given.shape[1]])
-  np.testing.assert_allclose(found_state, wanted, rtol=1e-5, atol=1e-6)
-  np.testing.assert_allclose(found, wanted if is_input else projected(wanted), rtol=1e-5, atol=1e-6)
-  assert (cell.state_size, cell.output_size) == (width, 4)
-  assert set(variables) == {
-    f"{scope}/{name}" for name in ("kernel", "bias", "basic_rnn_cell/kernel", "basic_rnn_cell/bias")
-  }
 
 
 def test_there_is_no_strategy_outside_of_a_scope():

@@ -50,28 +50,6 @@ def test_pairs():
   assert contrastive == pytest.approx(expected.mean(), rel=1e-5)
 
 
-def test_losses_of_contrib_take_predictions_first():
-  def make():
-    onehot = tf.one_hot(LABELS % 3, 3)
-    mine = tf.contrib.losses.softmax_cross_entropy(X, onehot)
-    squares = tf.contrib.losses.mean_squared_error(X, labels=onehot, weights=0.5)
-    others = (
-      tf.losses.softmax_cross_entropy(onehot, X),
-      tf.losses.mean_squared_error(onehot, X, weights=0.5),
-    )
-    return [mine, squares], others, len(tf.get_collection(tf.GraphKeys.LOSSES)) * tf.ones([])
-
-  mine, others, count = run(make)
-  assert mine == pytest.approx(others)
-  assert count == 4
-  assert tf.contrib.losses.get_total_loss is tf.losses.get_total_loss
-
-
-def test_what_is_not_there_says_what_to_use():
-  with pytest.raises(AttributeError, match=r"tf\.losses, which take labels in front"):
-    _ = tf.contrib.losses.hinge_loss
-
-
 @pytest.mark.parametrize("skipped", [None, ["w"]])
 def test_lars_scales_the_rate_by_norms(skipped):
   w0, scale = X[0], np.array([1.0, -2.0, 0.5], "float32")

@@ -45,41 +45,9 @@ def test_a_crf_is_what_all_sequences_of_tags_say():
   assert (float(found[2]), decoded[2].numpy().tolist()) == (0.0, [0] * 4)
 
 
-@pytest.mark.parametrize("is_reversed", [False, True])
-def test_a_fused_lstm_gives_what_the_operation_of_2_15_gave(is_reversed):
-  random = np.random.RandomState(0)
-  inputs = random.randn(4, 3, 2).astype(np.float32)  # time first
-  kernel, bias = (random.randn(*shape).astype(np.float32) for shape in ([7, 20], [20]))
-  with tf.Graph().as_default(), tf.Session() as session:
-    cell = contrib.rnn.LSTMBlockFusedCell(5)
-    network = contrib.rnn.TimeReversedFusedRNN(cell) if is_reversed else cell
-    outputs, state = network(tf.constant(inputs), dtype=tf.float32, sequence_length=LENGTHS)
-    given = [
-      tf.reverse_sequence(inputs, LENGTHS, 0, batch_axis=1) if is_reversed else inputs,
-      *(np.zeros([3, 5], np.float32) for _ in range(2)),
-    ]
-    zeros = np.zeros([5], np.float32)
-    block = tf.raw_ops.BlockLSTM(
-      seq_len_max=4, x=given[0], cs_prev=given[1], h_prev=given[2], w=kernel, wci=zeros, wcf=zeros,
-      wco=zeros, b=bias, forget_bias=1.0, cell_clip=-1.0, use_peephole=False,
-    )  # fmt: skip
-    names = [f"lstm_fused_cell/{name}" for name in ("kernel", "bias")]
-    assert [one.op.name for one in tf.trainable_variables()] == names
-    for one, value in zip(tf.trainable_variables(), (kernel, bias), strict=True):
-      one.load(value, session)
-    found, (c, h) = session.run((outputs, state))
-    every_c, every_h = session.run((block.cs, block.h))
-  for row, length in enumerate(LENGTHS):
-    wanted = every_h[:length, row]
-    np.testing.assert_allclose(found[:length, row], wanted[::-1] if is_reversed else wanted, 1e-5)
-    np.testing.assert_array_equal(found[length:, row], 0)
-    for last, every in ((c, every_c), (h, every_h)):
-      np.testing.assert_allclose(last[row], every[length - 1, row] if length else 0, 1e-5)
-
-
 def test_stacked_bidirectional_layers_have_the_names_of_1_15():
   with tf.Graph().as_default():
-    forward, backward = ([contrib.rnn.LSTMBlockCell(2) for _ in range(2)] for _ in range(2))
+    forward, backward = ([contrib.rnn.LSTMCell(2) for _ in range(2)] for _ in range(2))
     inputs = tf.zeros([3, 4, 5])
     outputs, _, last = contrib.rnn.stack_bidirectional_dynamic_rnn(
       forward, backward, inputs, dtype=tf.float32, sequence_length=LENGTHS
@@ -106,7 +74,7 @@ def test_tables_of_a_model_fn_and_batches_of_any_width(tmp_path):
 
   def model_fn(features, labels, mode):
     table = contrib.lookup.index_table_from_file(str(vocabulary), num_oov_buckets=1)
-    back = contrib.lookup.index_to_string_table_from_tensor(WORDS, "?")
+    back = contrib.lookup.index_to_string_table_from_file(str(vocabulary), default_value="?")
     ids = table.lookup(features["words"])
     counts = tf.get_variable("counts", [5], initializer=tf.zeros_initializer())
     loss = tf.reduce_sum(tf.gather(counts, ids))
@@ -210,7 +178,6 @@ def test_a_cell_is_a_layer():
   cell = tf.nn.rnn_cell.GRUCell(2)
   assert isinstance(cell, tf.layers.Layer)
   assert not isinstance(cell, tf.layers.Dense)
-  assert isinstance(contrib.rnn.LSTMBlockCell(2), tf.nn.rnn_cell.LSTMCell)
 
 
 def test_a_cell_of_a_program_has_a_spec_and_is_called_as_a_layer():

@@ -126,7 +126,7 @@ def test_every_module_inside_of_keras_has_both_packages():
 # means otherwise.
 CANNED_NAMES = [
   f"{kind}{what}"
-  for kind in ("Baseline", "DNN", "DNNLinearCombined", "Linear")
+  for kind in ("DNN", "DNNLinearCombined", "Linear")
   for what in ("Classifier", "Estimator", "Regressor")
 ]
 

@@ -76,7 +76,6 @@ def canned(tf, folder, **config):
       ),
       "number",
     ),
-    "baseline": (lambda: tfe.BaselineRegressor(**settings("baseline")), "number"),
     "dnn": (lambda: tfe.DNNClassifier([4], deep, **settings("dnn")), "binary"),
     "dnn_adam": (
       lambda: tfe.DNNClassifier(
@@ -100,7 +99,7 @@ def canned(tf, folder, **config):
   }
 
 
-WITHOUT_CHANCE = ("linear", "linear_classes", "linear_sum", "baseline")
+WITHOUT_CHANCE = ("linear", "linear_classes", "linear_sum")
 
 
 # ------------------------------------------------------------------ model_fns
@@ -318,8 +317,7 @@ def names_of(made):
 
 def run_canned(tf, name, made, label):
   """As `run`, of the checkpoints of one training: each training is traced anew."""
-  # A BaselineEstimator of 2.15 takes one feature: of several it compares the sizes too early.
-  features = ("age",) if name == "baseline" else ("age", "city")
+  features = ("age", "city")
   given = dict(features=features, batch=ROWS)
   start = int(made.get_variable_value("global_step")) if made.latest_checkpoint() else 0
   made.train(input_fn(tf, label, **given), steps=STEPS)

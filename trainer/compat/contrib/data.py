@@ -24,20 +24,6 @@ def override_threadpool(dataset: tf.data.Dataset, thread_pool: PrivateThreadPool
   return dataset.with_options(options)
 
 
-def sloppy_interleave(map_func: Callable, cycle_length: int, block_length: int = 1) -> Callable:
-  """tf.data.experimental.parallel_interleave(..., sloppy=True)."""
-  return tf.data.experimental.parallel_interleave(map_func, cycle_length, block_length, sloppy=True)
-
-
 def batch_and_drop_remainder(batch_size: Any) -> Callable:
   """dataset.batch(batch_size, drop_remainder=True)."""
   return lambda dataset: dataset.batch(batch_size, drop_remainder=True)
-
-
-def padded_batch_and_drop_remainder(
-  batch_size: Any, padded_shapes: Any, padding_values: Any = None
-) -> Callable:
-  """dataset.padded_batch(..., drop_remainder=True)."""
-  return lambda dataset: dataset.padded_batch(
-    batch_size, padded_shapes, padding_values, drop_remainder=True
-  )

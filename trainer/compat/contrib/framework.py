@@ -1,73 +1,13 @@
-"""tf.contrib.framework: arg_scope, and functions that find variables and read checkpoints."""
+"""Functions of tf.contrib.framework that read checkpoints, and others that tf_slim lacks."""
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.compat.graph_mode import habits
-from trainer.compat.layers.contrib import common
-from trainer.compat.layers.contrib.arg_scopes import add_arg_scope
 
 v1 = tf.compat.v1
-
-
-@add_arg_scope
-def variable(name: str, shape: Any = None, **kwargs: Any) -> tf.Variable:
-  """As get_variable; arg_scope can set its defaults."""
-  kwargs.pop("device", None)
-  return v1.get_variable(name, shape, **kwargs)
-
-
-@add_arg_scope
-def model_variable(name: str, shape: Any = None, **kwargs: Any) -> tf.Variable:
-  """Makes a variable that is in MODEL_VARIABLES too."""
-  kwargs.pop("device", None)
-  return common.model_variable(name, shape, **kwargs)
-
-
-def get_variables(
-  scope: Any = None, suffix: str | None = None, collection: str = v1.GraphKeys.GLOBAL_VARIABLES
-) -> list[tf.Variable]:
-  """Returns a collection's variables in a scope, with names that end with the suffix."""
-  if isinstance(scope, v1.VariableScope):
-    scope = scope.name
-  if suffix is not None:
-    suffix = suffix if ":" in suffix else suffix + ":0"
-    scope = (scope or "") + ".*" + suffix
-  return v1.get_collection(collection, scope)
-
-
-def get_variables_to_restore(
-  include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
-) -> list[tf.Variable]:
-  """Returns all variables, or those in the scopes `include`, without the scopes `exclude`."""
-  found = get_variables() if include is None else [v for s in include for v in get_variables(s)]
-  excluded = tuple(exclude or ())
-  unique: list[tf.Variable] = []
-  for one in found:
-    if not any(re.match(scope, one.name) for scope in excluded) and not any(
-      one is other for other in unique
-    ):
-      unique.append(one)
-  return unique
-
-
-def get_model_variables(scope: Any = None, suffix: str | None = None) -> list[tf.Variable]:
-  """Returns the variables in MODEL_VARIABLES."""
-  return get_variables(scope, suffix, v1.GraphKeys.MODEL_VARIABLES)
-
-
-def get_trainable_variables(scope: Any = None, suffix: str | None = None) -> list[tf.Variable]:
-  """Returns the trainable variables."""
-  return get_variables(scope, suffix, v1.GraphKeys.TRAINABLE_VARIABLES)
-
-
-def get_variables_by_name(given_name: str, scope: Any = None) -> list[tf.Variable]:
-  """Returns the variables with this last name, in a scope."""
-  suffix = "/" + given_name + ":0|^" + given_name + ":0"
-  return get_variables(scope, suffix)
 
 
 def assign_from_checkpoint_fn(

@@ -1,6 +1,5 @@
-"""tf.contrib.image: turns, moves and transforms images, as AutoAugment does."""
+"""tf.contrib.image: turns and transforms images, as AutoAugment does."""
 
-import functools
 from typing import Any
 
 import tensorflow as tf
@@ -61,14 +60,6 @@ def rotate(
     )
 
 
-def translate(
-  images: Any, translations: Any, interpolation: str = "NEAREST", name: str | None = None
-) -> tf.Tensor:
-  """Moves images by (right, down), [2] or [batch, 2]."""
-  with tf.name_scope(name or "translate"):
-    return transform(images, translations_to_projective_transforms(translations), interpolation)
-
-
 def angles_to_projective_transforms(
   angles: Any, image_height: Any, image_width: Any, name: str | None = None
 ) -> tf.Tensor:
@@ -80,34 +71,6 @@ def angles_to_projective_transforms(
     across = (x - (cos * x - sin * y)) / 2.0
     down = (y - (sin * x + cos * y)) / 2.0
     return tf.stack([cos, -sin, across, sin, cos, down, zero, zero], axis=1)
-
-
-def translations_to_projective_transforms(translations: Any, name: str | None = None) -> tf.Tensor:
-  """Returns [batch, 8]: transforms that move images by (right, down)."""
-  with tf.name_scope(name or "translations_to_projective_transforms"):
-    moved = tf.reshape(tf.convert_to_tensor(translations, tf.float32), [-1, 2])
-    one, zero = tf.ones_like(moved[:, 0]), tf.zeros_like(moved[:, 0])
-    return tf.stack([one, zero, -moved[:, 0], zero, one, -moved[:, 1], zero, zero], axis=1)
-
-
-def compose_transforms(*transforms: Any) -> tf.Tensor:
-  """Returns [batch, 8]: applies the transforms in order; ValueError without any."""
-  if not transforms:
-    raise ValueError("transforms cannot be empty")
-  matrices = [flat_transforms_to_matrices(one) for one in transforms]
-  return matrices_to_flat_transforms(functools.reduce(tf.matmul, matrices))
-
-
-def flat_transforms_to_matrices(transforms: Any) -> tf.Tensor:
-  """Returns [batch, 3, 3] from [8] or [batch, 8]; the last entry is 1."""
-  flat = tf.reshape(tf.convert_to_tensor(transforms, tf.float32), [-1, 8])
-  return tf.reshape(tf.concat([flat, tf.ones_like(flat[:, :1])], 1), [-1, 3, 3])
-
-
-def matrices_to_flat_transforms(transform_matrices: Any) -> tf.Tensor:
-  """Returns [batch, 8] from [batch, 3, 3], divided by the last entry."""
-  flat = tf.reshape(tf.convert_to_tensor(transform_matrices, tf.float32), [-1, 9])
-  return (flat / flat[:, 8:])[:, :8]
 
 
 def _as_batch(images: tf.Tensor) -> tf.Tensor:

@@ -3,11 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import tensorflow as tf
-
 from trainer.compat.estimator import training
 
-__all__ = ["Experiment", "ModeKeys", "select_last_activations"]
+__all__ = ["Experiment", "ModeKeys"]
 
 
 class ModeKeys:
@@ -132,14 +130,3 @@ _OF_SEVERAL_PROCESSES = {
   "eval_delay_secs",
   "train_steps_per_iteration",
 }
-
-
-def select_last_activations(activations: tf.Tensor, sequence_lengths: tf.Tensor) -> tf.Tensor:
-  """Returns the last output of each sequence.
-
-  Args:
-    activations: [batch, time, width].
-    sequence_lengths: [batch], at least 1.
-  """
-  last = tf.cast(sequence_lengths, tf.int32) - 1
-  return tf.gather(activations, last, batch_dims=1, name="select_last_activations")

@@ -56,13 +56,3 @@ def index_table_from_tensor(
   return LOOKUP_TABLES.index_table_from_tensor(
     mapping, num_oov_buckets, default_value, hasher_spec, tf.as_dtype(dtype), name
   )
-
-
-@_with_init
-def index_to_string_table_from_tensor(
-  mapping: Any, default_value: str = "UNK", name: str | None = None
-) -> Any:
-  """Returns a table from positions in a vector of strings, int64, to its entries."""
-  if mapping is None:
-    raise ValueError("mapping must be specified.")
-  return LOOKUP_TABLES.index_to_string_table_from_tensor(mapping, default_value, name)

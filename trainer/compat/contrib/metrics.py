@@ -49,19 +49,6 @@ def _moments(predictions: Any, labels: Any, weights: Any) -> list[tuple[tf.Tenso
 
 
 @deferrable
-def streaming_covariance(
-  predictions: Any, labels: Any, weights: Any = None, name: str | None = None
-) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns the unbiased covariance of two series."""
-  with v1.variable_scope(name, "covariance"):
-    value, update = (
-      tf.cast(tf.math.divide_no_nan(of_both, n - 1), tf.float32)
-      for n, of_both, _, _ in _moments(predictions, labels, weights)
-    )
-    return value, update
-
-
-@deferrable
 def streaming_pearson_correlation(
   predictions: Any, labels: Any, weights: Any = None, name: str | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -114,15 +101,3 @@ def streaming_concat(
     if max_size is not None:
       every = tf.gather(every, tf.range(tf.minimum(tf.shape(every)[axis], max_size)), axis=axis)
     return before, kept.assign(every)
-
-
-def aggregate_metrics(*pairs: tuple[Any, Any]) -> tuple[list[Any], list[Any]]:
-  """Returns (values, updates) of (value, update) pairs."""
-  values, updates = zip(*pairs, strict=True)
-  return list(values), list(updates)
-
-
-def aggregate_metric_map(names_to_tuples: dict[str, tuple[Any, Any]]) -> tuple[dict, dict]:
-  """Returns ({name: value}, {name: update}) of {name: (value, update)}."""
-  values = {name: pair[0] for name, pair in names_to_tuples.items()}
-  return values, {name: pair[1] for name, pair in names_to_tuples.items()}

@@ -1,7 +1,6 @@
-"""tf.contrib.predictor: a SavedModel or an Estimator as a function of NumPy values."""
+"""tf.contrib.predictor: a SavedModel as a function of NumPy values."""
 
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -65,21 +64,3 @@ def from_saved_model(
     )
   tags = tags.split(",") if isinstance(tags, str) else tags
   return _Predictor(tf.compat.as_str(export_dir), signature_def_key or "serving_default", tags)
-
-
-def from_estimator(
-  estimator: Any,
-  serving_input_receiver_fn: Callable,
-  output_key: str | None = None,
-  graph: Any = None,
-  config: Any = None,
-) -> _Predictor:
-  """Returns an Estimator's prediction from its latest checkpoint as a function.
-
-  Args:
-    output_key: the name in the spec's export_outputs; by default the default signature.
-  """
-  del graph, config
-  with tempfile.TemporaryDirectory() as folder:
-    exported = estimator.export_saved_model(folder, serving_input_receiver_fn)
-    return from_saved_model(exported, output_key)

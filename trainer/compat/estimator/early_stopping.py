@@ -8,7 +8,7 @@ from typing import Any
 from absl import logging
 
 from trainer import errors
-from trainer.compat.estimator.hooks import NativeHook, PeriodicHook, StopAtStepHook, Timer
+from trainer.compat.estimator.hooks import NativeHook, PeriodicHook, Timer
 from trainer.reporting import metrics_file
 
 
@@ -42,38 +42,6 @@ def make_early_stopping_hook(
   return _EarlyStoppingHook(should_stop_fn, run_every_secs, run_every_steps)
 
 
-def _stop_at_threshold(
-  name: str, is_beyond: Callable[[float, float], bool], where: str
-) -> Callable:
-  def hook(
-    estimator: Any,
-    metric_name: str,
-    threshold: float,
-    eval_dir: str | None = None,
-    min_steps: int = 0,
-    **when: Any,
-  ) -> NativeHook:
-    def should_stop() -> bool:
-      found = _values(estimator, metric_name, eval_dir, min_steps)
-      return any(is_beyond(value, threshold) for value in found.values())
-
-    return make_early_stopping_hook(estimator, should_stop, **when)
-
-  hook.__name__ = hook.__qualname__ = name
-  hook.__doc__ = f"""Ends the training after an evaluation whose metric is {where} a threshold.
-
-  Args:
-    eval_dir: that of the evaluations; None for estimator.eval_dir().
-    min_steps: the first step whose evaluation counts.
-    when: run_every_secs and run_every_steps, see make_early_stopping_hook.
-  """
-  return hook
-
-
-stop_if_higher_hook = _stop_at_threshold("stop_if_higher_hook", operator.gt, "above")
-stop_if_lower_hook = _stop_at_threshold("stop_if_lower_hook", operator.lt, "below")
-
-
 def stop_if_no_increase_hook(
   estimator: Any,
   metric_name: str,
@@ -84,7 +52,10 @@ def stop_if_no_increase_hook(
 ) -> NativeHook:
   """Ends the training if a metric has not increased for an interval of steps.
 
-  See stop_if_higher_hook.
+  Args:
+    eval_dir: that of the evaluations; None for estimator.eval_dir().
+    min_steps: the first step whose evaluation counts.
+    when: run_every_secs and run_every_steps, see make_early_stopping_hook.
   """
   most = max_steps_without_increase
   return _without_progress(estimator, metric_name, operator.gt, most, eval_dir, min_steps, when)
@@ -140,14 +111,6 @@ def _values(
         f"{', '.join(sorted(metrics))}."
       )
   return {step: found[step][metric_name] for step in found if step >= min_steps}
-
-
-def make_stop_at_checkpoint_step_hook(
-  estimator: Any, last_step: int, wait_after_file_check_secs: float = 30
-) -> NativeHook:
-  """Returns a hook that ends the training at a step. All workers reach the step together."""
-  del estimator, wait_after_file_check_secs
-  return StopAtStepHook(last_step=last_step)
 
 
 def read_eval_metrics(eval_dir: str) -> dict[int, dict[str, float]]:

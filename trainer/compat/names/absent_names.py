@@ -23,28 +23,98 @@ _SLIM_DATA = (
   "it filled queues.",
   "a tf.data.Dataset of TFRecords, with slim.tfexample_decoder or tf.io.parse_example",
 )
-_PROBABILITY = ("it left for a package of its own.", "the package tensorflow-probability")
-_QUEUES = ("it filled queues.", "tf.data.Dataset")
+# Names that no two Estimator programs of the census use (tests/compat/census.csv) → replacement.
+_UNUSED = {
+  "contrib.compiler.xla.estimator_model_fn": "RunConfig(xla=True)",
+  "contrib.data": {
+    "padded_batch_and_drop_remainder": "dataset.padded_batch(..., drop_remainder=True)",
+    "sloppy_interleave": "contrib.data.parallel_interleave(..., sloppy=True)",
+  },
+  "contrib.estimator": {
+    "logistic_regression_head poisson_regression_head": (
+      "contrib.estimator.regression_head with loss_fn and inverse_link_fn"
+    )
+  },
+  "contrib.image": {
+    "compose_transforms flat_transforms_to_matrices matrices_to_flat_transforms translate "
+    "translations_to_projective_transforms": "contrib.image.transform"
+  },
+  "contrib.layers": {"bow_encoder embed_sequence": "get_variable and nn.embedding_lookup"},
+  "contrib.learn": {
+    "monitors": "hooks of tf.train",
+    "select_last_activations": "tf.gather(..., batch_dims=1)",
+  },
+  "contrib.lookup.index_to_string_table_from_tensor": "lookup.index_to_string_table_from_file",
+  "contrib.losses": {
+    "absolute_difference cosine_distance hinge_loss log_loss mean_pairwise_squared_error "
+    "mean_squared_error sigmoid_cross_entropy softmax_cross_entropy sparse_softmax_cross_entropy": (
+      "tf.losses, which take labels in front of predictions"
+    )
+  },
+  "contrib.metrics": {
+    "aggregate_metric_map aggregate_metrics": "a dict of pairs for eval_metric_ops",
+    "streaming_covariance": "streaming_pearson_correlation",
+  },
+  "contrib.nn": "tf.math",
+  "contrib.opt": {
+    "AdamWOptimizer DecoupledWeightDecayExtension MomentumWOptimizer "
+    "extend_with_decoupled_weight_decay": (
+      "an optimizer of tf.train, after variable.assign_sub(rate * variable)"
+    ),
+    "NadamOptimizer": "tf.train.AdamOptimizer",
+  },
+  "contrib.predictor.from_estimator": "export_saved_model, and predictor.from_saved_model",
+  "contrib.rnn": {
+    "Conv1DLSTMCell Conv2DLSTMCell Conv3DLSTMCell ConvLSTMCell": "keras.layers.ConvLSTM2D",
+    "FusedRNNCellAdaptor LSTMBlockFusedCell TimeReversedFusedRNN": (
+      "nn.dynamic_rnn over nn.rnn_cell.LSTMCell"
+    ),
+    "InputProjectionWrapper OutputProjectionWrapper": "layers.dense before or after the cell",
+    "LSTMBlockCell NASCell": "nn.rnn_cell.LSTMCell",
+  },
+  "contrib.seq2seq": {
+    "CustomHelper InferenceHelper SampleEmbeddingHelper ScheduledOutputTrainingHelper": (
+      "a subclass of seq2seq.Helper, or another helper"
+    )
+  },
+  "estimator": {
+    "BaselineClassifier BaselineEstimator BaselineRegressor": "a model_fn with one variable",
+    "LogisticRegressionHead PoissonRegressionHead": (
+      "estimator.RegressionHead with loss_fn and inverse_link_fn"
+    ),
+    "classifier_parse_example_spec regressor_parse_example_spec": (
+      "feature_column.make_parse_example_spec, and a tf.io.FixedLenFeature for the label"
+    ),
+  },
+  "estimator.experimental": {
+    "InMemoryEvaluatorHook": "estimator.train_and_evaluate",
+    "make_stop_at_checkpoint_step_hook": "estimator.StopAtStepHook",
+    "stop_if_higher_hook stop_if_lower_hook": "estimator.experimental.make_early_stopping_hook",
+  },
+}
 
-_LOSSES = ("it moved.", "tf.losses, which take labels in front of predictions")
-_CLUSTERS = (
-  "Octet does not reimplement it.",
-  "triplet_semihard_loss, npairs_loss or lifted_struct_loss",
-)
 
-_MONOTONIC = ("Octet does not reimplement it.", "BahdanauAttention or LuongAttention")
+def _unused() -> dict[str, tuple[str, str]]:
+  reason = "no two programs of Octet's census use it."
+  found = {}
+  for module, names in _UNUSED.items():
+    if isinstance(names, str):
+      found[module] = reason, names
+    else:
+      for several, replacement in names.items():
+        found |= {f"{module}.{name}": (reason, replacement) for name in several.split()}
+  return found
 
-_CUDNN = ("Keras 3 has it in LSTM and GRU.", "keras.layers.LSTM or GRU, which use cuDNN on a GPU")
 
 # Name → (reason, replacement). An entry covers all names below it.
 TABLE = (
-  {
+  _unused()
+  | {
     "contrib.boosted_trees": _TREES,
     "contrib.estimator.boosted_trees_classifier_train_in_memory": _TREES,
     "contrib.estimator.boosted_trees_regressor_train_in_memory": _TREES,
     "contrib.bigtable": ("it read from a database of Google's cloud.", "files of TFRecord"),
     "contrib.cloud": ("it read from services of Google's cloud.", "files of TFRecord"),
-    "contrib.checkpoint": ("it moved.", "tf.train.Checkpoint"),
     "contrib.cudnn_rnn": (
       "its kernels store weights in one opaque buffer.",
       "contrib.rnn cells, or keras.layers.LSTM and GRU, which use cuDNN on a GPU",
@@ -53,49 +123,25 @@ TABLE = (
       "every device holds all variables.",
       "contrib.distribute.MirroredStrategy",
     ),
-    "contrib.bayesflow": _PROBABILITY,
     "contrib.distributions": (
       "it left for a package of its own.",
       "tf.compat.v1.distributions, or tensorflow_probability.distributions",
     ),
-    "contrib.early_stopping": ("it moved.", "estimator.experimental.stop_if_no_decrease_hook"),
     "contrib.factorization": (
       "its kernels are gone.",
       "scikit-learn's clusters and factorizations",
     ),
     "contrib.graph_editor": ("it edited graphs of sessions.", "the model_fn itself"),
-    "contrib.integrate": ("it left for a package of its own.", "tensorflow_probability.math.ode"),
-    "contrib.legacy_seq2seq": ("it moved.", "contrib.seq2seq"),
     "contrib.lite": ("it moved.", "tf.lite"),
-    "contrib.model_pruning": (
-      "it rewrote graphs of sessions.",
-      "the package tensorflow-model-optimization",
-    ),
     "contrib.opt.MovingAverageOptimizer": (
       "its Saver wrote averages in the place of variables.",
       "tf.train.ExponentialMovingAverage",
     ),
-    "contrib.resampler": ("its kernels are gone.", "tf.gather with weights of the program's own"),
     "contrib.saved_model": ("it moved.", "tf.saved_model"),
-    "contrib.saved_model.signature_def_utils": (
-      "it left.",
-      "signature_def[key] of the MetaGraphDef",
-    ),
-    "contrib.staging": ("sessions filled it.", "prefetch of a tf.data.Dataset"),
-    "contrib.tensor_forest": _TREES,
-    "contrib.text": ("it left for a package of its own.", "the package tensorflow-text"),
-    "contrib.timeseries": ("its kernels are gone.", "tensorflow_probability.sts"),
-    "contrib.training.batch_sequences_with_states": _QUEUES,
-    "contrib.training.bucket": _QUEUES,
     "contrib.training.bucket_by_sequence_length": (
       "it filled queues.",
       "tf.data.experimental.bucket_by_sequence_length",
     ),
-    "contrib.training.stratified_sample": (
-      "it filled queues.",
-      "tf.data.experimental.rejection_resample",
-    ),
-    "contrib.training.train": _SLIM_LOOPS,
     "contrib.eager.list_devices": ("it moved.", "tf.config.list_logical_devices"),
     "contrib.eager": (
       "it is TensorFlow's own way of working today.",
@@ -106,8 +152,6 @@ TABLE = (
       "it left for a package of its own, tensorflow-gan.",
       "a copy of that package's folder, whose imports python -m trainer.compat --write changes",
     ),
-    "keras.layers.CuDNNGRU": _CUDNN,
-    "keras.layers.CuDNNLSTM": _CUDNN,
     "contrib.learn.Estimator": (
       "tf.contrib.learn had another Estimator, whose model_fn returns a ModelFnOps.",
       "estimator.Estimator",
@@ -117,38 +161,20 @@ TABLE = (
     "contrib.learn.monitors.ValidationMonitor": (_LEARN, "estimator.train_and_evaluate"),
     "contrib.learn.datasets": (_LEARN, "keras.datasets, or the package tensorflow-datasets"),
     "contrib.learn.utils": (_LEARN, "estimator.LatestExporter"),
-    "contrib.learn.run_config": (_INSIDE, "contrib.learn.RunConfig"),
-    "contrib.losses.cosine_distance": _LOSSES,
-    "contrib.losses.hinge_loss": _LOSSES,
-    "contrib.losses.mean_pairwise_squared_error": _LOSSES,
-    "contrib.losses.metric_learning.cluster_loss": _CLUSTERS,
-    "contrib.losses.metric_learning.npairs_loss_multilabel": _CLUSTERS,
     "contrib.memory_stats": ("it moved.", "tf.config.experimental.get_memory_info"),
     "contrib.mixed_precision": (
       "it scaled losses by operations of a session.",
       "contrib.tpu.bfloat16_scope",
     ),
-    "contrib.nn.alpha_dropout": ("it moved.", "keras.layers.AlphaDropout"),
     "contrib.quantize": (
       "it rewrote graphs of sessions.",
       "the package tensorflow-model-optimization",
     ),
-    "contrib.seq2seq.BahdanauMonotonicAttention": _MONOTONIC,
-    "contrib.seq2seq.LuongMonotonicAttention": _MONOTONIC,
-    "contrib.seq2seq.ScheduledOutputTrainingHelper": (
-      "Octet does not reimplement it.",
-      "ScheduledEmbeddingTrainingHelper, or CustomHelper",
-    ),
     "contrib.slim.learning.train": _SLIM_LOOPS,
-    "contrib.slim.evaluation.evaluate_once": _SLIM_LOOPS,
-    "contrib.slim.evaluation.evaluation_loop": _SLIM_LOOPS,
     "contrib.slim.data_decoder": _SLIM_DATA,
     "contrib.slim.dataset": _SLIM_DATA,
     "contrib.slim.dataset_data_provider": _SLIM_DATA,
-    "contrib.slim.parallel_reader.ParallelReader": _SLIM_DATA,
     "contrib.slim.parallel_reader.parallel_read": _SLIM_DATA,
-    "contrib.slim.parallel_reader.single_pass_read": _SLIM_DATA,
-    "contrib.slim.prefetch_queue": _SLIM_DATA,
     "contrib.slim.queues": _SLIM_DATA,
     "contrib.tensorrt": ("it moved.", "tf.experimental.tensorrt"),
     "estimator.BoostedTreesClassifier": _TREES,
@@ -181,11 +207,9 @@ TABLE = (
       "TensorFlow installs no tutorials any more.",
       "keras.datasets, or the package tensorflow-datasets",
     ),
-    "keras.backend.function": ("Keras 3 dropped it.", "keras.Model(inputs, outputs)"),
     "keras.callbacks.experimental": ("it moved.", "keras.callbacks.BackupAndRestore"),
     "keras.layers.enable_v2_dtype_behavior": ("Keras 3 always behaves so.", "no call"),
     "keras.utils.multi_gpu_model": ("Keras dropped it.", "tf.distribute.MirroredStrategy"),
-    "python.training.training_ops": ("TensorFlow moved it.", "tf.raw_ops"),
     "keras.backend.get_session": (
       "Keras 3 has no session.",
       "a hook's session in a training, or a tf.Session in a tf.Graph of its own",
@@ -208,14 +232,9 @@ TABLE = (
       "a checkpoint has the position in the data.",
       "no hook",
     ),
-    "keras.experimental.LinearModel": ("Keras 3 has no such model.", "estimator.LinearRegressor"),
     "keras.experimental.SequenceFeatures": (
       "Keras 3 has no layers of feature columns.",
       "keras.layers.DenseFeatures for columns that are no sequences",
-    ),
-    "keras.experimental.WideDeepModel": (
-      "Keras 3 has no such model.",
-      "estimator.DNNLinearCombinedRegressor",
     ),
   }
   | {

@@ -22,7 +22,7 @@ from trainer.compat.scan.source import PLAIN, V1, V2
 # all names below it.
 _CANNED = tuple(
   f"estimator.{kind}{what}"
-  for kind in ("Baseline", "DNN", "DNNLinearCombined", "Linear")
+  for kind in ("DNN", "DNNLinearCombined", "Linear")
   for what in ("Classifier", "Estimator", "Regressor")
 )
 _MEAN_OTHERWISE = (

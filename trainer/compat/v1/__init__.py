@@ -25,18 +25,16 @@ ESTIMATOR = {
   ".estimator.estimator": "Estimator",
   ".estimator.exporters": "BestExporter Exporter FinalExporter LatestExporter",
   ".estimator.extenders": "add_metrics",
-  ".estimator.heads": """BinaryClassHead Head LogisticRegressionHead MultiClassHead MultiHead
-    MultiLabelHead PoissonRegressionHead RegressionHead""",
+  ".estimator.heads": """BinaryClassHead Head MultiClassHead MultiHead MultiLabelHead
+    RegressionHead""",
   ".estimator.hooks": """CheckpointSaverHook GlobalStepWaiterHook LoggingTensorHook NanTensorHook
     ProfilerHook StepCounterHook StopAtStepHook SummarySaverHook""",
-  ".estimator.parsing": "classifier_parse_example_spec regressor_parse_example_spec",
   ".estimator.run_config": "RunConfig",
   ".estimator.specs": "EstimatorSpec",
   ".estimator.training": "EvalSpec TrainSpec train_and_evaluate",
 }
-CANNED = """BaselineClassifier BaselineEstimator BaselineRegressor DNNClassifier DNNEstimator
-  DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor DNNRegressor
-  LinearClassifier LinearEstimator LinearRegressor"""
+CANNED = """DNNClassifier DNNEstimator DNNLinearCombinedClassifier DNNLinearCombinedEstimator
+  DNNLinearCombinedRegressor DNNRegressor LinearClassifier LinearEstimator LinearRegressor"""
 _RUN = "SessionRunArgs SessionRunContext SessionRunHook SessionRunValues"
 _SLIM_NETS = """alexnet inception inception_v1 inception_v2 inception_v3 overfeat resnet_utils
   resnet_v1 resnet_v2 vgg"""
@@ -47,23 +45,26 @@ _HEADS = {
   "multi_class_head": "MultiClassHead",
   "multi_head": "MultiHead",
   "multi_label_head": "MultiLabelHead",
-  "regression_head": "LogisticRegressionHead PoissonRegressionHead RegressionHead",
+  "regression_head": "RegressionHead",
 }
-EARLY_STOPPING = """make_early_stopping_hook make_stop_at_checkpoint_step_hook stop_if_higher_hook
-  stop_if_lower_hook stop_if_no_decrease_hook stop_if_no_increase_hook"""
+EARLY_STOPPING = "make_early_stopping_hook stop_if_no_decrease_hook stop_if_no_increase_hook"
 _OF_TPU = {
   ".estimator.run_config": "InputPipelineConfig RunConfig=TPURunConfig TPUConfig",
   ".estimator.specs": "TPUEstimatorSpec",
   ".estimator.tpu_estimator": "ExportSavedModelApiVersion TPUEstimator",
 }
 
+# Files of the package tf_slim.
+_SLIM = ".contrib.tf_slim"
 _LAYERS_OF_CONTRIB = [
-  f".layers.contrib.{name}"
-  for name in (
-    *("convolutions", "dense", "embeddings", "group_normalizations", "maxima", "normalizations"),
-    *("optimize_loss", "regularizers", "repeated", "without_variables"),
-  )
+  f"{_SLIM}.layers.{name}"
+  for name in ("initializers", "layers", "normalization", "optimizers", "regularizers")
 ]
+# It has other functions of these names: no dot, so that the homes precede it.
+_VARIABLES = "trainer.compat.contrib.tf_slim.ops.variables"
+_FRAMEWORK = {
+  ".contrib.framework": "assign_from_checkpoint assign_from_checkpoint_fn get_name_scope with_shape"
+}
 
 # Module → its names.
 MODULES = {
@@ -98,7 +99,7 @@ MODULES = {
   "contrib.compiler.jit": Names(
     homes={f"{_TF1}.xla.experimental": "experimental_jit_scope=jit_scope"}
   ),
-  "contrib.compiler.xla": Names(".contrib.compiler", f"{_TF1}.xla.experimental"),
+  "contrib.compiler.xla": Names(f"{_TF1}.xla.experimental"),
   "contrib.crf": Names(".contrib.crf"),
   "contrib.data": Names(
     ".contrib.data",
@@ -122,15 +123,15 @@ MODULES = {
       ".estimator.extenders": "forward_features",
       # Older names, with the same arguments.
       ".estimator.heads": """binary_classification_head=BinaryClassHead
-        logistic_regression_head=LogisticRegressionHead multi_class_head=MultiClassHead
-        multi_head=MultiHead multi_label_head=MultiLabelHead""",
-      ".estimator.heads.older": "poisson_regression_head regression_head",
+        multi_class_head=MultiClassHead multi_head=MultiHead multi_label_head=MultiLabelHead""",
+      ".estimator.heads.older": "regression_head",
     },
   ),
   "contrib.framework": Names(
-    ".contrib.framework",
-    ".layers.contrib.arg_scopes",
-    homes={
+    ".layers.arg_scopes",
+    _VARIABLES,
+    homes=_FRAMEWORK
+    | {
       "tensorflow": "argsort is_tensor sort",
       f"{_TF1}.train": """assert_global_step create_global_step get_global_step
         get_or_create_global_step init_from_checkpoint""",
@@ -146,16 +147,15 @@ MODULES = {
     *_LAYERS_OF_CONTRIB,
     f"{_TF1}.feature_column",
     homes={
-      ".layers.contrib.common": "model_variable",
+      f"{_SLIM}.ops.variables": "model_variable",
       f"{_TF1}.nn": "safe_embedding_lookup_sparse",
     },
   ),
   "contrib.hooks": Names(homes={".estimator.hooks": "ProfilerHook"}),
   "contrib.keras": Names("trainer.compat.v1.keras"),
-  "contrib.layers.utils": Names(".contrib.layer_utils"),
+  "contrib.layers.utils": Names("trainer.compat.v1.contrib.slim.layers.utils"),
   "contrib.learn": Names(".contrib.learn", homes={".estimator.run_config": "RunConfig"}),
   "contrib.learn.learn_runner": Names(".contrib.learn_runner"),
-  "contrib.learn.monitors": Names(".contrib.monitors"),
   # contrib.learn.python.learn.estimators.rnn_common and others
   **{
     f"contrib.learn.estimators{part}": Names("trainer.compat.v1.contrib.learn")
@@ -163,13 +163,12 @@ MODULES = {
   },
   "contrib.lookup": Names(".contrib.lookup", f"{_TF1}.lookup", "tensorflow.lookup"),
   "contrib.losses": Names(
-    ".contrib.losses",
     homes={
       f"{_TF1}.losses": """add_loss compute_weighted_loss get_losses get_regularization_losses
         get_total_loss"""
-    },
+    }
   ),
-  "contrib.losses.metric_learning": Names(".contrib.metric_learning"),
+  "contrib.losses.metric_learning": Names(f"{_SLIM}.losses.metric_learning"),
   "contrib.metrics": Names(
     ".contrib.metrics",
     homes={
@@ -180,14 +179,9 @@ MODULES = {
   "contrib.opt": Names(".contrib.opt"),
   "contrib.predictor": Names(".contrib.predictor"),
   "contrib.quantize": Names(),  # as contrib.cloud
-  "contrib.nn": Names(".contrib.nn"),
   "contrib.rnn": Names(
     ".layers.rnn_cell",
-    ".layers.conv_lstm_cell",
-    ".layers.fused_rnn",
-    ".layers.nas_cell",
-    ".layers.normalized_rnn",
-    ".layers.projected_rnn",
+    ".contrib.normalized_rnn",
     ".layers.stacked_rnn",
     homes={f"{_TF1}.nn": "static_bidirectional_rnn static_rnn"},
   ),
@@ -200,39 +194,43 @@ MODULES = {
   "contrib.signal": Names("tensorflow.signal"),
   "contrib.slim": Names(
     *_LAYERS_OF_CONTRIB,
-    ".layers.contrib.arg_scopes",
-    ".contrib.framework",
-    homes={_TF1: "losses", f"{_TF1}.train": "create_global_step get_or_create_global_step"},
+    ".layers.arg_scopes",
+    _VARIABLES,
+    homes=_FRAMEWORK
+    | {_TF1: "losses", f"{_TF1}.train": "create_global_step get_or_create_global_step"},
   ),
   "contrib.slim.evaluation": Names(
     homes={".contrib.training": "wait_for_new_checkpoint", f"{_TF1}.train": "checkpoints_iterator"}
   ),
+  "contrib.slim.data": Names(homes={f"{_SLIM}.data": "data_decoder"}),
   "contrib.slim.initializers": Names("trainer.compat.v1.contrib.layers"),
   # The package tf_slim has its parts in modules with these names.
   "contrib.slim.layers": Names("trainer.compat.v1.contrib.layers"),
   **{
-    f"contrib.slim.layers.{part}": Names("trainer.compat.v1.contrib.layers")
+    f"contrib.slim.layers.{part}": Names(f"{_SLIM}.layers.{part}")
     for part in ("initializers", "layers", "regularizers")
   },
-  "contrib.slim.layers.utils": Names(".contrib.layer_utils"),
+  "contrib.slim.layers.utils": Names("trainer.compat.contrib.tf_slim.layers.utils"),
   "contrib.slim.learning": Names(
-    ".contrib.slim_learning",
-    homes={".contrib.train_ops": "add_gradients_summaries clip_gradient_norms multiply_gradients"},
+    homes={
+      f"{_SLIM}.learning": """add_gradients_summaries clip_gradient_norms create_train_op
+        multiply_gradients"""
+    }
   ),
-  "contrib.slim.model_analyzer": Names(".contrib.model_analyzer"),
+  "contrib.slim.model_analyzer": Names(f"{_SLIM}.model_analyzer"),
   "contrib.slim.metrics": Names("trainer.compat.v1.contrib.metrics"),
-  "contrib.slim.parallel_reader": Names(".contrib.data_files"),
-  "contrib.slim.nets": Names(homes={".contrib.slim_nets": _SLIM_NETS}),
+  "contrib.slim.parallel_reader": Names(homes={f"{_SLIM}.data.parallel_reader": "get_data_files"}),
+  "contrib.slim.nets": Names(homes={f"{_SLIM}.nets": _SLIM_NETS}),
   **{
-    f"contrib.slim.nets.{net}": Names(f"trainer.compat.contrib.slim_nets.{net}")
+    f"contrib.slim.nets.{net}": Names(f"trainer.compat{_SLIM}.nets.{net}")
     for net in _SLIM_NETS.split()
   },
   "contrib.slim.ops": Names(),
-  "contrib.slim.ops.arg_scope": Names(".layers.contrib.arg_scopes"),
-  "contrib.slim.ops.variables": Names(".contrib.framework"),
+  "contrib.slim.ops.arg_scope": Names(".layers.arg_scopes"),
+  "contrib.slim.ops.variables": Names(_VARIABLES, homes=_FRAMEWORK),
   "contrib.slim.training": Names("trainer.compat.v1.contrib.training"),
-  "contrib.slim.utils": Names(".contrib.layer_utils"),
-  "contrib.slim.tfexample_decoder": Names(".contrib.tfexample_decoder"),
+  "contrib.slim.utils": Names("trainer.compat.v1.contrib.slim.layers.utils"),
+  "contrib.slim.tfexample_decoder": Names(f"{_SLIM}.data.tfexample_decoder"),
   "contrib.stateless": Names(
     homes={
       "tensorflow.random": """stateless_multinomial=stateless_categorical
@@ -263,7 +261,14 @@ MODULES = {
     },
   ),
   "contrib.tpu.tpu_function": Names(".estimator.tpu_context"),
-  "contrib.training": Names(".contrib.training", ".contrib.train_ops", f"{_TF1}.train"),
+  "contrib.training": Names(
+    ".contrib.training",
+    f"{_TF1}.train",
+    homes={
+      f"{_SLIM}.training.training": """add_gradients_summaries clip_gradient_norms
+        clip_gradient_norms_fn create_train_op multiply_gradients"""
+    },
+  ),
   "contrib.util": Names(
     homes={"tensorflow": "constant_value=get_static_value make_ndarray make_tensor_proto"}
   ),
@@ -298,7 +303,7 @@ MODULES = {
         ".estimator.canned.of_keras": " ".join(f"{name}V2={name}" for name in CANNED.split()),
       },
     )
-    for module in ("baseline", "dnn", "dnn_linear_combined", "linear")
+    for module in ("dnn", "dnn_linear_combined", "linear")
   },
   "estimator.canned.head": Names(
     homes={
@@ -311,7 +316,6 @@ MODULES = {
   ),
   "estimator.canned.metric_keys": Names(homes={".estimator.canned.keys": "MetricKeys"}),
   "estimator.canned.optimizers": Names(".estimator.canned.named_optimizers"),
-  "estimator.canned.parsing_utils": Names(".estimator.parsing"),
   "estimator.canned.prediction_keys": Names(homes={".estimator.canned.keys": "PredictionKeys"}),
   "estimator.early_stopping": Names(".estimator.early_stopping"),
   "estimator.estimator": Names(
@@ -322,7 +326,6 @@ MODULES = {
     homes={
       ".estimator.canned.networks": "call_logit_fn dnn_logit_fn_builder linear_logit_fn_builder",
       ".estimator.early_stopping": f"{EARLY_STOPPING} read_eval_metrics",
-      ".estimator.evaluator_hook": "InMemoryEvaluatorHook",
     }
   ),
   "estimator.export": Names(".estimator.export"),

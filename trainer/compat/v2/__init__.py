@@ -37,10 +37,7 @@ MODULES = {
     | {".estimator.canned.of_keras": v1.CANNED, "trainer.compat.v1.estimator": "export"}
   ),
   "estimator.experimental": Names(
-    homes={
-      "trainer.compat.v1.estimator.experimental": f"""{v1.EARLY_STOPPING} InMemoryEvaluatorHook
-        call_logit_fn"""
-    }
+    homes={"trainer.compat.v1.estimator.experimental": f"{v1.EARLY_STOPPING} call_logit_fn"}
   ),
   "keras": Names("trainer.compat.v1.keras", homes={"keras": "saving"}),
   "keras.experimental": Names(

@@ -34,36 +34,6 @@ class Helper:
     raise NotImplementedError
 
 
-class CustomHelper(Helper):
-  """A Helper made of functions, which have the methods' arguments without the name."""
-
-  def __init__(
-    self,
-    initialize_fn: Callable,
-    sample_fn: Callable,
-    next_inputs_fn: Callable,
-    sample_ids_shape: Any = None,
-    sample_ids_dtype: Any = None,
-  ):
-    self._initialize_fn, self._sample_fn = initialize_fn, sample_fn
-    self._next_inputs_fn = next_inputs_fn
-    self.sample_ids_shape = tf.TensorShape(sample_ids_shape or [])
-    self.sample_ids_dtype = sample_ids_dtype or tf.int32
-
-  def initialize(self, name: str | None = None) -> tuple[tf.Tensor, Any]:
-    finished, inputs = self._initialize_fn()
-    self.batch_size = tf.size(finished)
-    return finished, inputs
-
-  def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
-    return self._sample_fn(time=time, outputs=outputs, state=state)
-
-  def next_inputs(
-    self, time: Any, outputs: Any, state: Any, sample_ids: Any, name: str | None = None
-  ) -> tuple[tf.Tensor, Any, Any]:
-    return self._next_inputs_fn(time=time, outputs=outputs, state=state, sample_ids=sample_ids)
-
-
 class TrainingHelper(Helper):
   """Feeds the targets, one after another.
 
@@ -181,69 +151,6 @@ class GreedyEmbeddingHelper(Helper):
     self, time: Any, outputs: Any, state: Any, sample_ids: Any, name: str | None = None
   ) -> tuple[tf.Tensor, Any, Any]:
     return tf.equal(sample_ids, self._end_token), self._embedding_fn(sample_ids), state
-
-
-class SampleEmbeddingHelper(GreedyEmbeddingHelper):
-  """As GreedyEmbeddingHelper, but draws the ids at random.
-
-  Args:
-    softmax_temperature: the divisor of the logits.
-    seed: the seed of the draw.
-  """
-
-  def __init__(
-    self,
-    embedding: Any,
-    start_tokens: Any,
-    end_token: Any,
-    softmax_temperature: Any = None,
-    seed: int | None = None,
-  ):
-    super().__init__(embedding, start_tokens, end_token)
-    self._temperature, self._seed = softmax_temperature, seed
-
-  def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
-    logits = outputs if self._temperature is None else outputs / self._temperature
-    return tf.random.categorical(logits, 1, dtype=tf.int32, seed=self._seed)[:, 0]
-
-
-class InferenceHelper(Helper):
-  """A Helper made of functions, for inputs that are no embeddings.
-
-  Args:
-    sample_fn: function of outputs that returns the samples.
-    sample_shape: a sample's shape for one example.
-    sample_dtype: a sample's dtype.
-    start_inputs: [batch, ...].
-    end_fn: function of samples that returns bool [batch].
-    next_inputs_fn: function of samples that returns the next inputs; None: the samples themselves.
-  """
-
-  def __init__(
-    self,
-    sample_fn: Callable,
-    sample_shape: Any,
-    sample_dtype: Any,
-    start_inputs: Any,
-    end_fn: Callable,
-    next_inputs_fn: Callable | None = None,
-  ):
-    self._sample_fn, self._end_fn, self._next_inputs_fn = sample_fn, end_fn, next_inputs_fn
-    self.sample_ids_shape, self.sample_ids_dtype = tf.TensorShape(sample_shape), sample_dtype
-    self._start_inputs = tf.convert_to_tensor(start_inputs)
-    self.batch_size = tf.shape(self._start_inputs)[0]
-
-  def initialize(self, name: str | None = None) -> tuple[tf.Tensor, Any]:
-    return tf.zeros([self.batch_size], tf.bool), self._start_inputs
-
-  def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
-    return self._sample_fn(outputs)
-
-  def next_inputs(
-    self, time: Any, outputs: Any, state: Any, sample_ids: Any, name: str | None = None
-  ) -> tuple[tf.Tensor, Any, Any]:
-    given = sample_ids if self._next_inputs_fn is None else self._next_inputs_fn(sample_ids)
-    return self._end_fn(sample_ids), given, state
 
 
 def _by_time(tensor: tf.Tensor) -> tf.Tensor:

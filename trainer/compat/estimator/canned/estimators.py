@@ -1,7 +1,6 @@
-"""Canned estimators over tf.feature_column: baseline, DNN, linear, and DNN with linear.
+"""Canned estimators over tf.feature_column: DNN, linear, and DNN with linear.
 
-Variables have tf.compat.v1's names: `dnn/hiddenlayer_0/kernel`, `linear/linear_model/age/weights`,
-`baseline/bias`.
+Variables have tf.compat.v1's names: `dnn/hiddenlayer_0/kernel`, `linear/linear_model/age/weights`.
 """
 
 import functools
@@ -13,15 +12,10 @@ import tensorflow as tf
 
 from trainer.compat.estimator import heads
 from trainer.compat.estimator.canned.base import Canned
-from trainer.compat.estimator.canned.networks import (
-  baseline_logits,
-  dnn_logit_fn_builder,
-  linear_logit_fn_builder,
-)
+from trainer.compat.estimator.canned.networks import dnn_logit_fn_builder, linear_logit_fn_builder
 from trainer.compat.graph_mode import summary
 
 # Learning rates of optimizers that a program names. For linear models, the upper bound.
-_BASELINE_RATE = 0.3
 _LINEAR_RATE = 0.2
 _COMBINED_DNN_RATE = 0.001
 _COMBINED_LINEAR_RATE = 0.005
@@ -73,30 +67,6 @@ def _of_kind(estimator: type, kind: str, doc: str, first: str = "model_dir") -> 
   name = estimator.__name__.replace("Estimator", kind)
   own = {"__doc__": doc, "__module__": __name__}
   return class_of(estimator, name, own, f"{first} {' '.join(of_head)}", with_head)
-
-
-class BaselineEstimator(Canned):
-  """A single bias that learns the mean of the labels."""
-
-  def __init__(
-    self,
-    head: heads.Head,
-    model_dir: str | None = None,
-    optimizer: Any = "Ftrl",
-    config: Any = None,
-  ):
-    super().__init__(
-      head,
-      lambda features, mode: baseline_logits(features, head.logits_dimension),
-      self.face.minimizer(lambda: self.face.optimizer(optimizer, _BASELINE_RATE)),
-      model_dir,
-      config,
-      None,
-    )
-
-
-BaselineClassifier = _of_kind(BaselineEstimator, "Classifier", "The frequencies of the classes.")
-BaselineRegressor = _of_kind(BaselineEstimator, "Regressor", "The mean of the labels.")
 
 
 class DNNEstimator(Canned):

@@ -75,13 +75,6 @@ def linear_logit_fn_builder(
   return logit_fn
 
 
-def baseline_logits(features: dict[str, Any], units: int) -> tf.Tensor:
-  with v1.variable_scope("baseline"):
-    bias = v1.get_variable("bias", [units], initializer=v1.zeros_initializer())
-  batch = tf.shape(tf.nest.flatten(features)[0])[0]
-  return tf.tile(bias[tf.newaxis], [batch, 1])
-
-
 def call_logit_fn(
   logit_fn: Callable, features: dict[str, Any], mode: str, params: Any, config: Any
 ) -> Any:

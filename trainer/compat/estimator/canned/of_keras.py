@@ -70,7 +70,7 @@ _ORDERS = {
 
 __all__ = [
   f"{family}{kind}"
-  for family in ("Baseline", "DNN", "DNNLinearCombined", "Linear")
+  for family in ("DNN", "DNNLinearCombined", "Linear")
   for kind in ("Classifier", "Estimator", "Regressor")
 ]
 

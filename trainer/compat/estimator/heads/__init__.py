@@ -12,22 +12,16 @@ from trainer.compat.estimator.heads.classification import (
 )
 from trainer.compat.estimator.heads.multi_head import MultiHead
 from trainer.compat.estimator.heads.multi_label import MultiLabelHead
-from trainer.compat.estimator.heads.regression import (
-  LogisticRegressionHead,
-  PoissonRegressionHead,
-  RegressionHead,
-)
+from trainer.compat.estimator.heads.regression import RegressionHead
 
 __all__ = [
   "MEAN",
   "SUM",
   "BinaryClassHead",
   "Head",
-  "LogisticRegressionHead",
   "MultiClassHead",
   "MultiHead",
   "MultiLabelHead",
-  "PoissonRegressionHead",
   "RegressionHead",
   "classification",
   "minimized",

@@ -32,11 +32,6 @@ def _function(head: type[heads.Head], reduction: str, arguments: str) -> Callabl
 _OF_REGRESSION = "weight_column label_dimension loss_reduction loss_fn inverse_link_fn name"
 
 regression_head = _function(heads.RegressionHead, heads.MEAN, _OF_REGRESSION)
-poisson_regression_head = _function(
-  heads.PoissonRegressionHead,
-  heads.MEAN,
-  "weight_column label_dimension loss_reduction compute_full_loss name",
-)
 canned_regression_head = _function(heads.RegressionHead, heads.SUM, _OF_REGRESSION)
 canned_multi_class_head = _function(
   heads.MultiClassHead,

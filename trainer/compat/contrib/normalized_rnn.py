@@ -5,8 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer.compat.contrib.tf_slim.layers import layers
 from trainer.compat.layers import rnn_cell
-from trainer.compat.layers.contrib import normalizations
 
 v1 = tf.compat.v1
 
@@ -82,4 +82,4 @@ class LayerNormBasicLSTMCell(rnn_cell.RNNCell):
       for name, first in self._first.items():
         initializer = v1.constant_initializer(first)
         v1.get_variable(name, values.shape[-1:], values.dtype, initializer)
-    return normalizations.layer_norm(values, reuse=True, scope=scope)
+    return layers.layer_norm(values, reuse=True, scope=scope)
