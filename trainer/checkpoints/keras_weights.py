@@ -1,4 +1,4 @@
-"""Reads and writes Keras's weight files.
+"""Reads Keras's weight files.
 
 Layout of a .weights.h5 file of Keras 3 (a .keras file is a zip archive that contains one). Source:
 `keras/src/saving/saving_lib.py`.
@@ -17,7 +17,6 @@ number: `head/0`, `lstm/lstm_cell/2`. The .h5 files of Keras 2 contain variable 
 """
 
 import collections
-import inspect
 import io
 import itertools
 import re
@@ -25,31 +24,15 @@ import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 
 import h5py
-import keras
 import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
 from trainer import errors
-from trainer.internals import keras_internals
-from trainer.io import files, storage
+from trainer.io import storage
 
 _IN_ARCHIVE = "model.weights.h5"
 _NUMBERED = re.compile(r"(.+?)(?:_(\d+))?")
-
-# The order of the values of Keras's layers, for layers that contain no other layers.
-_ORDER = (
-  "gamma",
-  "kernel",
-  "depthwise_kernel",
-  "pointwise_kernel",
-  "embeddings",
-  "alpha",
-  "bias",
-  "beta",
-  "moving_mean",
-  "moving_variance",
-)
 
 
 def read(path: str) -> dict[str, np.ndarray]:
@@ -232,55 +215,3 @@ def numbers_of(layers: Iterable[str]) -> dict[str, set[int]]:
 def _kind_and_number(part):
   base, number = _NUMBERED.fullmatch(part).groups()
   return base, int(number or 0)
-
-
-def write(path: str, values: Mapping[str, np.ndarray]) -> None:
-  """Writes a .weights.h5 file for `keras.Model.load_weights`.
-
-  The model must be a sequence or graph of Keras's own layers, without layers inside of layers.
-
-  Args:
-    path: the file, ending in `.weights.h5`.
-    values: name → value. The names are Keras's in a new process: `dense/kernel`, `dense_1/kernel`.
-
-  Raises:
-    SettingError: a name does not identify a value of a Keras layer.
-    OutputError: it cannot write the file.
-  """
-  layers: dict[str, dict] = collections.defaultdict(dict)
-  for name, value in values.items():
-    layer, _, variable = name.rpartition("/")
-    layers[layer][variable] = value
-  _check_layers(layers)
-  data = io.BytesIO()
-  with h5py.File(data, "w") as file:
-    for layer, variables in layers.items():
-      group = file.create_group(f"layers/{layer}/vars")
-      group.attrs["name"] = layer
-      for index, variable in enumerate(sorted(variables, key=_ORDER.index)):
-        group.create_dataset(str(index), data=variables[variable])
-  files.write(path, data.getvalue(), "--weights_file")
-
-
-def _check_layers(layers):
-  known = {
-    keras_internals.to_snake_case(name)
-    for name, value in vars(keras.layers).items()
-    if inspect.isclass(value) and issubclass(value, keras.Layer)
-  }
-  bases = collections.defaultdict(set)
-  for layer, variables in layers.items():
-    base, number = _kind_and_number(layer) if layer else ("", 0)
-    if base not in known or not set(variables) <= set(_ORDER):
-      name = f"{layer}/{next(iter(variables))}".strip("/")
-      raise errors.SettingError(
-        f"The name {name!r} does not identify a value of a layer of Keras: give "
-        "--model=module.function, a function that makes the Keras model."
-      )
-    bases[base].add(number)
-  for base, numbers in bases.items():
-    if numbers != set(range(len(numbers))):
-      raise errors.SettingError(
-        f"The layers {base} have the numbers {sorted(numbers)} with gaps: give "
-        "--model=module.function, a function that makes the Keras model."
-      )

@@ -1,23 +1,22 @@
-"""Shows checkpoints, compares them, and exports their weights.
+r"""Shows checkpoints, compares them, and exports their weights.
 
   python -m trainer.checkpoints list out/digits
   python -m trainer.checkpoints show out/digits --stats
   python -m trainer.checkpoints diff out/digits/model.ckpt-1000 out/digits/model.ckpt-2000
-  python -m trainer.checkpoints export-weights out/digits --weights_file=digits.weights.h5
   python -m trainer.checkpoints export-weights out/digits --weights_file=digits.safetensors
+  python -m trainer.checkpoints export-weights out/digits --weights_file=digits.weights.h5 \
+    --model=my_model.build
 
 `show` and `diff` read every source of a warm start (a folder's newest checkpoint, a SavedModel,
-Keras files, safetensors files). `export-weights` writes a file for `keras.Model.load_weights`, or a
-safetensors file. For sequences and graphs of Keras's own layers the variables' names are enough.
-Other models need --model=module.function, a function that makes the Keras model. A safetensors file
-has the variables' names; --rename changes them. No other command needs a model or a gin file.
+Keras files, safetensors files). `export-weights` writes a safetensors file with the variables'
+names, or a file for `keras.Model.load_weights`, for which it needs a function that makes the Keras
+model. No other command needs a model or a gin file.
 """
 
 import datetime
 import importlib
 import os
 import pathlib
-import re
 import tempfile
 from collections.abc import Callable, Sequence
 
@@ -31,17 +30,8 @@ from trainer.io import paths
 _OUTPUT = flags.DEFINE_string(
   "weights_file", None, "export-weights: the file, *.weights.h5 or *.safetensors."
 )
-_RENAME = flags.DEFINE_multi_string(
-  "rename",
-  [],
-  "export-weights to *.safetensors: EXPRESSION=>NAME, the name in the file of each variable whose "
-  r"whole name the regular expression matches: '(.*)/kernel=>\1.weight'. The first that matches.",
-)
 _MODEL = flags.DEFINE_string(
-  "model",
-  None,
-  "export-weights: module.function that makes the Keras model, where names do not tell its "
-  "structure.",
+  "model", None, "export-weights to *.weights.h5: module.function that makes the Keras model."
 )
 _STATS = flags.DEFINE_bool(
   "stats", False, "show: add the mean and the standard deviation of each variable."
@@ -185,26 +175,22 @@ def _differences(sources):
   return [*lines, f"{same} of {len(both)} variables in both are equal"]
 
 
-def export_weights(
-  path: str, output: str | None, model: str | None = None, renames: Sequence[str] = ()
-) -> list[str]:
+def export_weights(path: str, output: str | None, model: str | None = None) -> list[str]:
   """Writes the model's own weights in a checkpoint to a Keras .weights.h5 or a .safetensors file.
 
   Args:
     path: a checkpoint, or a folder (for its newest checkpoint).
     output: the file, ending in .weights.h5 or .safetensors.
-    model: "module.function" of a function that makes the Keras model, or None. For .weights.h5.
-    renames: "EXPRESSION=>NAME" of variables, see the flag --rename. For .safetensors.
+    model: for .weights.h5: "module.function" of a function that makes the Keras model.
 
   Returns:
-    Lines about the written file.
+    A line about the written file.
 
   Raises:
-    SettingError: the output has another ending, the weights' names do not tell the layers, an
-      expression matches nothing, or two variables would have one name.
+    SettingError: the output has another ending, or the model is missing or needless.
     OutputError: it cannot write the file.
   """
-  from trainer.checkpoints import keras_weights, safetensors_file
+  from trainer.checkpoints import safetensors_file
   from trainer.io import files
 
   is_safetensors = bool(output) and str(output).endswith(safetensors_file.ENDING)
@@ -212,27 +198,17 @@ def export_weights(
     raise errors.SettingError(
       f"--weights_file is {output!r}: expected a file that ends in .weights.h5 or .safetensors."
     )
-  if given := model if is_safetensors else renames:
-    flag, ending = ("--model", ".weights.h5") if is_safetensors else ("--rename", ".safetensors")
+  if is_safetensors == bool(model):
     raise errors.SettingError(
-      f"{flag} is {given!r}, and --weights_file is {output!r}: {flag} is for a file that ends in "
-      f"{ending}."
+      f"--model is {model!r}, and --weights_file is {output!r}: give --model=module.function, a "
+      "function that makes the Keras model, for .weights.h5 alone."
     )
   if model:
     files.write(output, _as_saved_by_keras(path, _function(model)), "--weights_file")
     return [f"Wrote {output}, the weights of {model} from {path}"]
   found, values = _own_values(path)
-  if is_safetensors:
-    safetensors_file.write(output, _renamed(values, renames))
-    return [f"Wrote {output}, {len(values)} variables from {found}"]
-  keras_weights.write(output, values)
-  # Keras loads by the order of the layers in the model. The names tell the order of the layers'
-  # creation. If these two differ, only the model can tell.
-  return [
-    f"Wrote {output}, {len(values)} variables from {found}",
-    "The file is for a model with the layers of each class in the order of their numbers (dense, "
-    "dense_1, ...); otherwise give --model.",
-  ]
+  safetensors_file.write(output, values)
+  return [f"Wrote {output}, {len(values)} variables from {found}"]
 
 
 def _own_values(path):
@@ -244,51 +220,6 @@ def _own_values(path):
     return source.path, source.read(names)
 
   return weight_sources.read(path, read)
-
-
-def _renamed(values, renames):
-  """Returns the values under their names in the file."""
-  pairs = [_expression(rename) for rename in renames]
-  new_names, matched = {}, set()
-  for name in values:
-    new_names[name] = name
-    for index, (expression, replacement) in enumerate(pairs):
-      if match := expression.fullmatch(name):
-        new_names[name] = match.expand(replacement)
-        matched.add(index)
-        break
-  for index, rename in enumerate(renames):
-    if index not in matched:
-      raise errors.SettingError(
-        f"--rename is {rename!r}, and its expression is the first to match no variable. The "
-        f"variables: {', '.join(list(values)[:20])}."
-      )
-  renamed = {}
-  for name, new_name in new_names.items():
-    if new_name in renamed:
-      others = [other for other in new_names if new_names[other] == new_name]
-      raise errors.SettingError(
-        f"--rename gives one name, {new_name!r}, to the variables {', '.join(others)}."
-      )
-    renamed[new_name] = values[name]
-  return renamed
-
-
-def _expression(rename):
-  pattern, arrow, replacement = rename.partition("=>")
-  try:
-    expression = re.compile(pattern)
-    # This finds a replacement with a group that the expression lacks.
-    re.compile(f"{pattern}|").fullmatch("").expand(replacement)
-  except (re.error, IndexError) as error:
-    raise errors.SettingError(
-      f"--rename is {rename!r}; expected a regular expression and its replacement: {error}."
-    ) from error
-  if not (pattern and arrow and replacement):
-    raise errors.SettingError(
-      f"--rename is {rename!r}: expected EXPRESSION=>NAME, such as '(.*)/kernel=>\\1.weight'."
-    )
-  return expression, replacement
 
 
 def _as_saved_by_keras(path, build_model):
@@ -318,8 +249,5 @@ _COMMANDS: dict[str, tuple[Callable[..., list[str]], list[str]]] = {
   "list": (list_checkpoints, ["MODEL_DIR"]),
   "show": (lambda path: show(path, _STATS.value), ["PATH"]),
   "diff": (diff, ["PATH", "PATH"]),
-  "export-weights": (
-    lambda path: export_weights(path, _OUTPUT.value, _MODEL.value, _RENAME.value),
-    ["PATH"],
-  ),
+  "export-weights": (lambda path: export_weights(path, _OUTPUT.value, _MODEL.value), ["PATH"]),
 }

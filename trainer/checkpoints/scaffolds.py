@@ -131,29 +131,21 @@ class ScaffoldFn:
     return names
 
   def _check_saver(self, saver, config):
-    """Raises SettingError if a training's Saver renames variables or keeps other checkpoints.
-
-    A training saves every variable under its own name, and RunConfig decides which checkpoints
-    stay.
-    """
+    """Raises SettingError if a training's Saver renames variables or keeps other checkpoints."""
     renamed = [f"{name} as {there}" for name, there in self._names.items() if name != there]
     if renamed:
       raise errors.SettingError(
         f"{self} returns a Saver that saves {renamed[0]}: a training saves each variable under its "
         "own name. Return a Saver of other names for evaluation and prediction alone."
       )
-    newest, hours = tensorflow_internals.kept_by(saver)
-    default_newest, default_hours = tensorflow_internals.kept_by(_default_saver())
-    if newest not in (default_newest, config.keep_checkpoint_max) and config.retention is None:
+    with tensorflow_internals.scratch_graph().as_default():
+      usual = tensorflow_internals.kept_by(v1.train.Saver(defer_build=True))
+    newest, hours = given = tensorflow_internals.kept_by(saver)
+    if config.retention is None and given not in (usual, (config.keep_checkpoint_max, usual[1])):
       raise errors.SettingError(
-        f"{self} returns a Saver with max_to_keep={newest}: give "
-        f"RunConfig(keep_checkpoint_max={newest or 0}) instead. Octet keeps checkpoints by it."
-      )
-    if hours != default_hours and config.retention is None:
-      raise errors.SettingError(
-        f"{self} returns a Saver with keep_checkpoint_every_n_hours={hours}: give "
-        f"RunConfig(retention=Retention(every_n_hours={hours})) instead. Octet keeps checkpoints "
-        "by it."
+        f"{self} returns a Saver with max_to_keep={newest} and keep_checkpoint_every_n_hours="
+        f"{hours:g}, and Octet keeps checkpoints by RunConfig: give it "
+        f"keep_checkpoint_max={newest or 0}, or retention=Retention(every_n_hours={hours:g})."
       )
 
   def __str__(self) -> str:
@@ -181,11 +173,6 @@ def _make_none(next_creator, **kwargs):
   raise errors.ModelFnError(
     f"A scaffold_fn makes the variable {kwargs.get('name')}: make it in the model_fn."
   )
-
-
-def _default_saver():
-  with tensorflow_internals.scratch_graph().as_default():
-    return v1.train.Saver(defer_build=True)
 
 
 @patches.replaces(v1.train.Saver, "build")

@@ -158,37 +158,6 @@ def plain(features, labels, mode, params):
   )
 
 
-def test_weights_that_a_keras_model_of_the_same_layers_loads(tmp_path):
-  estimator = programs.estimator(tmp_path / "model", plain).train(programs.train_input, steps=5)
-  output = str(tmp_path / "plain.weights.h5")
-  said = main.export_weights(str(tmp_path / "model"), output)
-  assert said[0] == f"Wrote {output}, 8 variables from {estimator.latest_checkpoint()}"
-  model = keras.Sequential(
-    [
-      keras.Input([programs.WIDTH]),
-      keras.layers.Dense(4, "relu"),
-      keras.layers.BatchNormalization(),
-      keras.layers.Dense(1),
-    ]
-  )
-  model.load_weights(output)
-  for variable, name in zip(
-    model.weights,
-    [
-      "dense/kernel",
-      "dense/bias",
-      "batch_normalization/gamma",
-      "batch_normalization/beta",
-      "batch_normalization/moving_mean",
-      "batch_normalization/moving_variance",
-      "dense_1/kernel",
-      "dense_1/bias",
-    ],
-    strict=True,
-  ):
-    np.testing.assert_array_equal(variable.numpy(), estimator.get_variable_value(name))
-
-
 def test_weights_export_takes_the_structure_from_model_flag(tmp_path):
   model_fn = keras_model.model_fn_from_keras(
     build_model, loss="mse", optimizer="adam", metrics=["mae"]
@@ -209,59 +178,24 @@ def test_weights_export_takes_the_structure_from_model_flag(tmp_path):
 def test_weights_pass_to_another_model_by_safetensors_file(tmp_path):
   estimator = programs.estimator(tmp_path / "model", plain).train(programs.train_input, steps=5)
   output = str(tmp_path / "plain.safetensors")
-  said = main.export_weights(
-    str(tmp_path / "model"),
-    output,
-    renames=[r"(.*)/kernel=>\1.weight", r"dense(.*)/(\w+)=>dense\1.\2"],
-  )
+  said = main.export_weights(str(tmp_path / "model"), output)
   assert said == [f"Wrote {output}, 8 variables from {estimator.latest_checkpoint()}"]
   assert [line.split()[0] for line in main.show(output)[2:-1]] == [
     "batch_normalization/beta",
     "batch_normalization/gamma",
     "batch_normalization/moving_mean",
     "batch_normalization/moving_variance",
-    "dense.bias",
-    "dense.weight",
-    "dense_1.bias",
-    "dense_1.weight",
+    "dense/bias",
+    "dense/kernel",
+    "dense_1/bias",
+    "dense_1/kernel",
   ]
   other = programs.estimator(tmp_path / "other", plain)
   other.trace("train", programs.train_input)
-  report = warm_start.apply(
-    trainer.WarmStartSettings(
-      output,
-      var_name_to_prev_var_name={r"(.*)/kernel": r"\1.weight", r"(dense.*)/bias": r"\1.bias"},
-    ),
-    other.variables,
-  )
+  report = warm_start.apply(output, other.variables)
   assert len(report.loaded) == 8
   for name in report.loaded:
     np.testing.assert_array_equal(other.variables[name].numpy(), estimator.get_variable_value(name))
-
-
-@pytest.mark.parametrize(
-  ("renames", "message"),
-  [
-    (["w>v"], "--rename is 'w>v': expected EXPRESSION=>NAME"),
-    (["(=>v"], r"--rename is '\(=>v'; expected a regular expression"),
-    ([r"w=>\1"], "expected a regular expression and its replacement: invalid group"),
-    (["q=>v"], "--rename is 'q=>v', and its expression is the first to match no variable.*: v, w"),
-    (["w=>v"], "--rename gives one name, 'v', to the variables v, w"),
-  ],
-)
-def test_wrong_renames(renames, message, tmp_path):
-  path = save(tmp_path, v=1.0, w=1.0)
-  with pytest.raises(errors.SettingError, match=message):
-    main.export_weights(path, str(tmp_path / "a.safetensors"), renames=renames)
-  assert not (tmp_path / "a.safetensors").exists()
-
-
-def test_settings_of_the_other_kind_of_file(tmp_path):
-  path = save(tmp_path, w=1.0)
-  with pytest.raises(errors.SettingError, match=r"--rename is \['w=>v'\].*ends in .safetensors"):
-    main.export_weights(path, "a.weights.h5", renames=["w=>v"])
-  with pytest.raises(errors.SettingError, match=r"--model is 'a.b'.*ends in .weights.h5"):
-    main.export_weights(path, "a.safetensors", "a.b")
 
 
 @pytest.mark.parametrize(
@@ -269,6 +203,8 @@ def test_settings_of_the_other_kind_of_file(tmp_path):
   [
     (None, None, "--weights_file is None: expected a file that ends in .weights.h5 or"),
     ("a.h5", None, "--weights_file is 'a.h5'"),
+    ("a.weights.h5", None, "--model is None, .*give --model=module.function"),
+    ("a.safetensors", "a.b", "--model is 'a.b', .*for .weights.h5 alone"),
     ("a.weights.h5", "nowhere.at_all", "--model is 'nowhere.at_all': expected module.function"),
     ("a.weights.h5", "trainer.nothing", "--model is 'trainer.nothing': expected module.function"),
     ("a.weights.h5", "build", "--model is 'build': expected module.function"),

@@ -279,13 +279,12 @@ def _fails(average):
     (
       lambda a: Scaffold(saver=Saver(max_to_keep=20)),
       errors.SettingError,
-      r"max_to_keep=20: give "
-      r"RunConfig\(keep_checkpoint_max=20\)",
+      r"max_to_keep=20 .*keep_checkpoint_max=20",
     ),
     (
       lambda a: Scaffold(saver=Saver(keep_checkpoint_every_n_hours=2)),
       errors.SettingError,
-      r"retention=Retention\(every_n_hours=2\)",
+      r"keep_checkpoint_every_n_hours=2, .*retention=Retention\(every_n_hours=2\)",
     ),
     (
       lambda a: Scaffold(saver=Saver({"x": tf.Variable(1.0)})),
