@@ -9,6 +9,7 @@ import trainer
 from tests import golden
 from trainer import config, experiment
 from trainer.hooks import early_stopping
+from trainer.outputs import exported_records
 from trainer.plot import curves, run_report
 from trainer.reporting import evaluations_file
 from trainer.sweep import report as sweep_report
@@ -82,7 +83,7 @@ def test_it_goes_on_by_its_own_config(version, tmp_path):
   accuracies = evaluations_file.read_metric(str(run), "", "accuracy")
   assert list(accuracies) == [20, 40, 60, 80]
   assert result["accuracy"] == pytest.approx(accuracies[80])
-  best = of(run / "export" / "best" / "exported.json")["metrics"]
+  best = exported_records.read(str(run / "export" / "best"))["metrics"]
   assert best["accuracy"] == pytest.approx(max(accuracies.values()))
   drawn = {curve.kind: curve.steps for curve in curves.collect([str(run)])["accuracy"]}
   assert drawn["eval"] == drawn["eval_train"] == [20, 40, 60, 80]

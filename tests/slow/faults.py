@@ -56,8 +56,9 @@ import sklearn.datasets  # noqa: F401  imported once, for all forks
 
 import models.digits_mlp  # noqa: F401
 import trainer.main
-from trainer import experiment  # noqa: F401
+from trainer import errors, experiment  # noqa: F401
 from trainer.cli import command
+from trainer.outputs import exported_records
 
 _SECONDS = 300  # a longer command counts as hanging
 
@@ -88,9 +89,8 @@ _JSON = (
   "training.lock",
   "export/best/exported.json",
   "export/final/exported.json",
-  "export/best/exporting.json",
 )
-_BEGUN = '{"checkpoint": "model.ckpt-1", "metrics": {"global_step": 1}, "there": []}'
+_RECORD = '{"folder": "1", "metrics": {"global_step": 1}}'
 _VALUES = (None, True, 3, -1.5, "text", "", [], [3], {}, {"x": 1}, {"": {}})
 
 _CHECKPOINT = (".index", ".data-00000-of-00001")
@@ -187,7 +187,7 @@ def wrong_json(whole, place, randomness):
   shutil.copytree(whole, model_dir)
   name = randomness.choice(_JSON)
   path = model_dir / name
-  text = path.read_text() if path.exists() else _BEGUN
+  text = path.read_text() if path.exists() else _RECORD
   damaged = _damage(text, name.endswith(".jsonl"), randomness)
   path.write_bytes(damaged)
   yield model_dir, f"{name}: {damaged[:60]!r}"
@@ -279,12 +279,6 @@ def _owed(model_dir, dead, pid, randomness):
   (model_dir / f"model.ckpt-{randomness.choice([20, 30])}.owed-").write_text(f"{pid}\n")
 
 
-def _begun_export(model_dir, dead, pid, randomness):
-  there = sorted(path.name for path in (model_dir / "export" / "best").iterdir())
-  note = {"checkpoint": "model.ckpt-20", "metrics": {"global_step": 20}, "there": there}
-  (model_dir / "export" / "best" / "exporting.json").write_text(json.dumps(note))
-
-
 def _half_line(model_dir, dead, pid, randomness):
   with open(model_dir / "metrics.jsonl", "a") as file:
     file.write('{"step": 21, "time": 17')
@@ -298,7 +292,6 @@ _LITTER = {
   "a checkpoint's data": _data_alone,
   "a lock": _lock,
   "an owed evaluation": _owed,
-  "an export that was begun": _begun_export,
   "half a line": _half_line,
 }
 _KINDS = {
@@ -324,10 +317,10 @@ def _state(model_dir):
   indices = pathlib.Path(model_dir).glob("model.ckpt-*.index")
   steps = sorted(int(path.stem.rpartition("-")[2]) for path in indices)
   exported = {}
-  for record in pathlib.Path(model_dir).glob("export/*/exported.json"):
-    with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
-      folder = record.parent / json.loads(record.read_bytes())["folder"]
-      exported[record.parent.name] = (folder / "saved_model.pb").exists()
+  for folder in pathlib.Path(model_dir).glob("export/*"):
+    with contextlib.suppress(errors.FileDamagedError):
+      if record := exported_records.read(str(folder)):
+        exported[folder.name] = (folder / record["folder"] / "saved_model.pb").exists()
   return {
     "newest": max((step for step in steps if _digest(model_dir, step)), default=None),
     "checkpoints": {step: _digest(model_dir, step) for step in steps},

@@ -161,12 +161,7 @@ _POINTS = {
     (early_stopping.EarlyStopping, "evaluated"),
     (pending.PendingEvaluations, "remove"),
   ],
-  "around an export": [
-    (exporters.Exporter, "export"),
-    (trainer.Estimator, "export_saved_model"),
-    (exporters.Exporter, "_record"),
-    (exported_records.PendingExport, "end"),
-  ],
+  "around an export": [(exporters.Exporter, "export"), (trainer.Estimator, "export_saved_model")],
   "in an export": [(tf.saved_model, "save"), (saved_model, "write")],
   "in retention": [
     (directory.CheckpointDirectory, "_remove_unneeded"),
@@ -314,8 +309,7 @@ def _digest(path):
 def _exports(model_dir, name):
   """Returns (the record's metrics, the digest of each SavedModel's variables, the oldest first)."""
   folder = os.path.join(model_dir, "export", name)
-  with open(os.path.join(folder, "exported.json")) as file:
-    record = json.load(file)
+  record = exported_records.read(folder)
   stamps = sorted((stamp for stamp in os.listdir(folder) if stamp.isdigit()), key=int)
   digests = []
   for stamp in stamps:
@@ -339,7 +333,6 @@ def _leftovers(model_dir):
         name.startswith(".writing-")
         or ".writing-" in name
         or ".owed-" in name
-        or name == "exporting.json"
         or (folder == model_dir and data[1] and data[0] not in whole)
       ):
         yield os.path.relpath(os.path.join(folder, name), model_dir)

@@ -6,8 +6,8 @@
 
 Layout, below the export path, <model_dir>/export:
 
-    <name>/<number>/                        SavedModels, see `numbered_exports`
-    <name>/exported.json, exporting.json    what was exported last, see `exported_records`
+    <name>/<number>/                                SavedModels, see `numbered_exports`
+    <name>/<number>/assets.extra/exported.json      their metrics, see `exported_records`
 
 An exporter is any object with `name` and `export(estimator, export_path, checkpoint_path,
 eval_result, is_the_final_export)`. Its export_path is the folder of its name. If it has
@@ -15,14 +15,13 @@ eval_result, is_the_final_export)`. Its export_path is the folder of its name. I
 metrics.
 """
 
-import contextlib
 import dataclasses
 import math
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import tensorflow as tf
 from absl import logging
 
 from trainer import errors
@@ -81,54 +80,27 @@ class Exporter:
     Returns:
       The path of the SavedModel, or None without an export.
     """
-    self._recover(export_path)
-    if not self._wants(exported_records.read(export_path), eval_result, is_the_final_export):
-      return None
-    pending = exported_records.PendingExport.begin(
-      export_path, checkpoint_path, metric_values.scalars(eval_result)
-    )
-    try:
-      exported = estimator.export_saved_model(
-        export_path, self.serving_input_receiver_fn, self.assets_extra, checkpoint_path
-      )
-    except (Exception, KeyboardInterrupt, SystemExit):
-      # If the SavedModel is there, or the folder is out of reach, the next process recovers.
-      with contextlib.suppress(tf.errors.OpError, errors.OctetError):
-        if pending.exported() is None:
-          pending.end()
-      raise
-    self._record(pending, os.path.basename(exported))
-    return exported
-
-  def _recover(self, export_path):
-    """Completes the export of a killed process."""
-    pending = exported_records.PendingExport.find(export_path)
-    if pending is None:
-      return
     record = exported_records.read(export_path)
-    is_recorded = record is not None and record["folder"] in pending.new()
-    folder = record["folder"] if is_recorded else pending.exported()
-    # Without a name the folder also serves --mode=export, and such a process may be at work there.
-    if self.name:
-      pending.remove_incomplete()
-    if folder is None:
-      pending.end()  # The next evaluation exports it again, if it still wants it.
-    else:
-      self._record(pending, folder)
-
-  def _record(self, pending, folder):
-    """Records a SavedModel, removes old ones, and ends the export."""
-    # The order is important: once the export has ended, no process recovers it.
-    path = os.path.join(pending.folder, exported_records.EXPORTED)
-    json_form.write(path, {"folder": folder, "metrics": pending.metrics})
-    numbered_exports.remove_old(pending.folder, self.exports_to_keep, folder)
-    pending.end()
+    if record is not None:  # A killed process may have left old ones.
+      numbered_exports.remove_old(export_path, self.exports_to_keep, record["folder"])
+    if not self._wants(record, eval_result, is_the_final_export):
+      return None
+    with tempfile.TemporaryDirectory() as folder:
+      # The SavedModel appears with its record.
+      path = os.path.join(folder, exported_records.EXPORTED)
+      json_form.write(path, metric_values.scalars(eval_result))
+      assets = {**(self.assets_extra or {}), exported_records.EXPORTED: path}
+      exported = estimator.export_saved_model(
+        export_path, self.serving_input_receiver_fn, assets, checkpoint_path
+      )
+    numbered_exports.remove_old(export_path, self.exports_to_keep, os.path.basename(exported))
+    return exported
 
   def _wants(self, record, result, final):
     """Whether to export the evaluated model. Here: if it differs from the last export.
 
     Args:
-      record: the content of exported.json, or None before the first export.
+      record: see exported_records.read.
       result: the metrics of the evaluation.
       final: whether the training has ended.
     """

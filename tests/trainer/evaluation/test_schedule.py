@@ -4,7 +4,6 @@ Kills at the points of which tests/slow/kill_evaluations.py has all are long tes
 """
 
 import itertools
-import json
 import shutil
 
 import pytest
@@ -16,7 +15,7 @@ from trainer import EvalSpec, TrainSpec, errors, evaluate_continuously, train_an
 from trainer.checkpoints import directory
 from trainer.evaluation import pending, train_evaluate
 from trainer.hooks.early_stopping import EarlyStopping
-from trainer.outputs import exporters
+from trainer.outputs import exported_records, exporters
 from trainer.reporting import evaluations_file, metrics_file
 
 
@@ -186,7 +185,7 @@ def test_killed_run_stops_and_exports_like_an_undisturbed_run(kill, tmp_path):
   assert found == results
   for name in ("best", "final"):
     alone, killed = (
-      json.loads((tmp_path / run_ / "export" / name / "exported.json").read_text())["metrics"]
+      exported_records.read(str(tmp_path / run_ / "export" / name))["metrics"]
       for run_ in ("alone", "killed")
     )
     assert killed == alone

@@ -1,15 +1,14 @@
 """What is exported, when, and that a restart does not forget what was the best."""
 
-import json
 import math
 import os
+import shutil
 
 import pytest
 import tensorflow as tf
 
 from tests.trainer import programs
 from trainer import EvalSpec, TrainSpec, errors, train_and_evaluate
-from trainer.io import files
 from trainer.outputs import exported_records, exporters
 
 
@@ -21,7 +20,9 @@ class Recorder:
 
   def export_saved_model(self, base, receiver_fn=None, assets_extra=None, checkpoint_path=None):
     path = os.path.join(base, str(1000 + len(self.exported)))
-    os.makedirs(path)
+    os.makedirs(os.path.join(path, "assets.extra"))
+    for name, source in (assets_extra or {}).items():
+      shutil.copy(source, os.path.join(path, "assets.extra", name))
     with open(os.path.join(path, "saved_model.pb"), "w") as file:
       file.write("A stand-in.")
     self.exported.append(checkpoint_path)
@@ -84,7 +85,7 @@ def test_a_restart_knows_the_best(tmp_path):
 
 def test_old_exports_are_removed(tmp_path):
   told(exporters.LatestExporter(exports_to_keep=2), tmp_path, [4, 3, 2, 1])
-  assert sorted(path.name for path in tmp_path.iterdir()) == ["1002", "1003", "exported.json"]
+  assert sorted(path.name for path in tmp_path.iterdir()) == ["1002", "1003"]
   assert exporters.newest(str(tmp_path)) == str(tmp_path / "1003")
   assert exporters.newest(str(tmp_path / "nothing")) is None
 
@@ -125,44 +126,17 @@ def test_values_that_cannot_work(make, message):
   ],
 )
 def test_a_damaged_record_is_named(text, tmp_path):
-  (tmp_path / "exported.json").write_text(text)
+  (tmp_path / "exported.json").write_text(text)  # as version 0.1.0 has it
   with pytest.raises(errors.FileDamagedError, match="exported.json is damaged"):
     told(exporters.LatestExporter(), tmp_path, [1.0])
 
 
 def test_a_record_with_another_digit_is_damaged(tmp_path):
   told(exporters.BestExporter(), tmp_path, [0.9722])
-  path = tmp_path / "exported.json"
+  path = tmp_path / "1000" / "assets.extra" / "exported.json"
   path.write_text(path.read_text().replace("0.9722", "0.9723"))
   with pytest.raises(errors.FileDamagedError, match=r"exported\.json is damaged \(.*checksum"):
     told(exporters.BestExporter(), tmp_path, [0.5])
-
-
-@pytest.mark.parametrize("error", [errors.ExportError("differs"), KeyboardInterrupt()])
-def test_an_export_that_fails_leaves_no_note(error, tmp_path):
-  class Failing:
-    def export_saved_model(self, *arguments):
-      raise error
-
-  result = {"loss": 1.0, "global_step": 10}
-  with pytest.raises(type(error)):
-    exporters.LatestExporter().export(Failing(), str(tmp_path), "ckpt-10", result, False)
-  assert list(tmp_path.iterdir()) == []
-
-
-def test_interrupt_is_raised_even_if_folder_is_unreachable(tmp_path, monkeypatch):
-  class Interrupted:
-    def export_saved_model(self, *arguments):
-      raise KeyboardInterrupt
-
-  def fail(self):
-    raise errors.StorageError("It failed 7 times.")
-
-  monkeypatch.setattr(exported_records.PendingExport, "exported", fail)
-  result = {"loss": 1.0, "global_step": 10}
-  with pytest.raises(KeyboardInterrupt):
-    exporters.LatestExporter().export(Interrupted(), str(tmp_path), "ckpt-10", result, False)
-  assert (tmp_path / "exporting.json").exists()
 
 
 class Noting:
@@ -200,7 +174,7 @@ def test_exporters_get_each_evaluation_and_the_last_is_marked(tmp_path):
     ("noting", "model.ckpt-22", 22, False),
     ("noting", "model.ckpt-22", 22, True),
   ]
-  record = json.loads((tmp_path / "export" / "latest" / "exported.json").read_text())
+  record = exported_records.read(str(tmp_path / "export" / "latest"))
   assert record["metrics"]["global_step"] == 22
   assert len(list((tmp_path / "export" / "latest").glob("[0-9]*"))) == 3
   model = tf.saved_model.load(exporters.newest(str(tmp_path / "export" / "final")))
@@ -244,9 +218,3 @@ def test_what_is_no_exporter_is_told(given):
 def test_exporter_class_without_parentheses_is_refused_early():
   with pytest.raises(errors.SettingError, match=r"x has the class BestExporter.*@BestExporter\(\)"):
     exporters.check_outputs([(exporters.BestExporter, "x")])
-
-
-def test_a_full_disk_is_told(tmp_path):
-  (tmp_path / f"exported.json.writing-{files.writer()}").symlink_to("/dev/full")
-  with pytest.raises(errors.OutputError, match=r"exported\.json .* No space left on device"):
-    told(exporters.LatestExporter(), tmp_path, [1.0])
