@@ -119,16 +119,15 @@ def run_names(model_dirs: Sequence[str]) -> list[str]:
   return ["/".join(tail) for tail in tails]
 
 
-def save(path: str, found: Mapping[str, Sequence[Curve]], smoothing: float = 0.0) -> None:
+def save(path: str, found: Mapping[str, Sequence[Curve]]) -> None:
   """Writes a picture of all panels.
 
   Args:
     path: ends in .png or .svg.
     found: from `collect`.
-    smoothing: see `smooth`.
 
   Raises:
-    SettingError: the path has another ending, smoothing is out of range, or matplotlib is missing.
+    SettingError: the path has another ending, or matplotlib is missing.
     OutputError: it cannot write the file.
   """
   if not path.endswith((".png", ".svg")):
@@ -140,7 +139,7 @@ def save(path: str, found: Mapping[str, Sequence[Curve]], smoothing: float = 0.0
     styles = _Styles(found)
     for index, (metric, drawn) in enumerate(found.items(), 1):
       axes = figure.add_subplot(rows, columns, index)
-      _draw(axes, metric, drawn, styles, smoothing)
+      _draw(axes, metric, drawn, styles)
       axes.set_xlim(*_steps_shown(found))
     _legend(figure, styles, letters=4.6 * columns * 12)
     try:
@@ -149,18 +148,17 @@ def save(path: str, found: Mapping[str, Sequence[Curve]], smoothing: float = 0.0
       raise errors.OutputError(f"Cannot write {path} (--output): {error}") from error
 
 
-def svgs(found: Mapping[str, Sequence[Curve]], smoothing: float = 0.0) -> dict[str, str]:
+def svgs(found: Mapping[str, Sequence[Curve]]) -> dict[str, str]:
   """Draws each panel for an HTML page; text and axes take the text colour of the page.
 
   Args:
     found: from `collect`.
-    smoothing: see `smooth`.
 
   Returns:
     Metric → <svg> element.
 
   Raises:
-    SettingError: smoothing is out of range, or matplotlib is missing.
+    SettingError: matplotlib is missing.
   """
   with svg.figure_class(svg.TEXT_COLOR) as figure_class:
     styles = _Styles(found)
@@ -168,35 +166,13 @@ def svgs(found: Mapping[str, Sequence[Curve]], smoothing: float = 0.0) -> dict[s
     for metric, drawn in found.items():
       figure = figure_class(figsize=(4.6, 3.1), layout="constrained")
       axes = figure.add_subplot()
-      _draw(axes, metric, drawn, styles, smoothing)
+      _draw(axes, metric, drawn, styles)
       axes.set_xlim(*_steps_shown(found))
       if len(drawn) > 1:
         rows = _legend(figure, styles, letters=4.6 * 14, fontsize="small")
         figure.set_figheight(3.1 + _LEGEND_ROW * rows)
       panels[metric] = svg.element(figure, f"{label(metric)} by step")
     return panels
-
-
-def smooth(values: Sequence[float], weight: float) -> list[float]:
-  """Returns the exponential moving average of values.
-
-  Args:
-    values: NaN stays NaN and does not enter the average.
-    weight: in [0, 1), of the earlier values; the newest value has the weight 1 - weight.
-
-  Raises:
-    SettingError: weight is out of range.
-  """
-  if not 0 <= weight < 1:
-    raise errors.SettingError(f"--smoothing={weight}: expected a number of at least 0 and below 1.")
-  smoothed = []
-  # `share` is the sum of all weights so far. Dividing by it removes the bias of the start at 0.
-  total, share = 0.0, 0.0
-  for value in values:
-    if not math.isnan(value):
-      total, share = weight * total + (1 - weight) * value, weight * share + 1 - weight
-    smoothed.append(math.nan if math.isnan(value) else total / share)
-  return smoothed
 
 
 def _rank(name, drawn):
@@ -260,19 +236,15 @@ class _Styles:
     ]
 
 
-def _draw(axes, metric, drawn, styles, smoothing):
+def _draw(axes, metric, drawn, styles):
   from matplotlib import ticker
 
   for curve in drawn:
     color, dashes, marker = styles.of(curve.run, curve.kind)
     few = len(curve.steps) == 1
-    smoothed = bool(smoothing) and curve.kind == metrics_file.TRAIN
-    if smoothed:
-      axes.plot(curve.steps, curve.values, color=color, linewidth=1, alpha=0.25)
-    values = smooth(curve.values, smoothing) if smoothed else curve.values
     axes.plot(
       curve.steps,
-      values,
+      curve.values,
       color=color,
       linestyle=dashes,
       marker=marker or ("o" if few else ""),

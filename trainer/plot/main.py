@@ -20,11 +20,6 @@ _OUTPUT = flags.DEFINE_string(
 _METRIC = flags.DEFINE_multi_string(
   "metric", [], "A metric to draw; repeat the flag for several. Default: all."
 )
-_SMOOTHING = flags.DEFINE_float(
-  "smoothing",
-  0.0,
-  "Of training curves: the weight of the past, from 0 to below 1. The curve itself stays, faint.",
-)
 _HTML = flags.DEFINE_string(
   "html",
   None,
@@ -42,19 +37,18 @@ def main(argv: list[str]) -> None:
   model_dirs = argv[1:]
   if not model_dirs:
     raise errors.SettingError("No folder of a run. Try: python -m trainer.plot out/digits")
-  curves.smooth([], _SMOOTHING.value)  # Raise for a flag out of range before reading files.
   found = curves.collect(model_dirs, _METRIC.value)
   output = _OUTPUT.value or (None if _HTML.value else "curves.png")
   if output:
-    curves.save(output, found, _SMOOTHING.value)
+    curves.save(output, found)
     print(f"Wrote {output}: {', '.join(found)}")
   if _HTML.value:
     from trainer.plot import html_page, run_report, runs_report
 
     page = (
-      run_report.page(model_dirs[0], found, _SMOOTHING.value)
+      run_report.page(model_dirs[0], found)
       if len(model_dirs) == 1
-      else runs_report.page(model_dirs, found, _SMOOTHING.value)
+      else runs_report.page(model_dirs, found)
     )
     html_page.save(_HTML.value, page)
     print(f"Wrote {_HTML.value}")

@@ -1,11 +1,11 @@
 """Makes the report of a run, an HTML page.
 
-The page shows the results first, then curves, predictions, files, environment and configuration.
+The page shows the results first, then curves, predictions, environment and configuration.
 
     text = run_report.page("out/digits", curves.collect(["out/digits"]))
 
-If the run has no export, no predictions or no evaluation, the page has no section for that. It
-needs TensorFlow only for a gs:// folder.
+If the run has no predictions or no evaluation, the page has no section for that. It needs
+TensorFlow only for a gs:// folder.
 """
 
 import base64
@@ -19,7 +19,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainer.checkpoints import file_names
 from trainer.cli import formatting
 from trainer.io import json_form, paths
 from trainer.plot import curves, evaluation_charts, html_page
@@ -27,9 +26,6 @@ from trainer.reporting import environment, evaluation_reports, metrics_file
 
 # The number of predictions on the page, and of numbers and letters in each of their values.
 _ROWS, _NUMBERS, _LETTERS = 10, 12, 100
-# The number of likeliest classes beside the predicted one, and of predictions to search for the
-# names of these classes.
-_NEXT, _NAMED = 2, 1000
 
 # Speeds vary from report to report, so the page shows their median. For other metrics it shows the
 # newest value.
@@ -38,15 +34,12 @@ _SPEEDS = ("examples_per_second", "input_wait")
 _YES_OR_NO = ("changed", "xla")  # 0 or 1 in environment.json.
 
 
-def page(
-  model_dir: str, found: Mapping[str, Sequence[curves.Curve]], smoothing: float = 0.0
-) -> str:
+def page(model_dir: str, found: Mapping[str, Sequence[curves.Curve]]) -> str:
   """Returns the text of the report.
 
   Args:
     model_dir: the folder of the run.
     found: the curves to draw; `curves.collect` returns them. The results show all metrics.
-    smoothing: see `curves.smooth`.
   """
   folder = paths.path(model_dir)
   lines = metrics_file.read(model_dir)
@@ -57,12 +50,9 @@ def page(
     name=name,
     when=_when(lines),
     results=[dict(label=label, value=value) for label, value in results(lines).items()],
-    smoothing=smoothing,
-    panels=list(curves.svgs(found, smoothing).values()),
+    panels=list(curves.svgs(found).values()),
     reports=[_evaluation(model_dir, each) for each in evaluation_reports.newest(model_dir)],
     predictions=_predictions(folder),
-    exports=_exports(folder),
-    checkpoints=_checkpoints(folder),
     environments=[_surroundings(record) for record in environment.read(str(folder))],
     configs=_configs(folder),
   )
@@ -126,9 +116,9 @@ def _predictions(folder):
     return None
   step = max(by_step)
   with by_step[step].open() as file:
-    lines = itertools.islice(file, _NAMED)
+    lines = itertools.islice(file, _ROWS)
     first = list(json_form.parse_lines(lines, dict, str(by_step[step]), "remove it"))
-  rows = _named(first)[:_ROWS]
+  rows = [_classified(row) for row in first]
   keys = list(dict.fromkeys(key for row in rows for key in row))
   picture = by_step[step].with_suffix(".png")
   return dict(
@@ -140,50 +130,16 @@ def _predictions(folder):
   )
 
 
-def _named(predictions):
-  """Returns predictions with the names and shares of a classifier's likeliest classes.
-
-  A prediction has the name of its own class alone, so other predictions give the names of the next
-  likeliest.
-  """
-  names = {
-    row["class"]: row.get("class_name", str(row["class"]))
-    for row in predictions
-    if _is_classified(row)
-  }
-  return [_shares(row, names) if _is_classified(row) else row for row in predictions]
-
-
-def _is_classified(row):
-  shares = row.get("probabilities")
-  return (
-    isinstance(row.get("class"), int)
-    and isinstance(row.get("class_name", ""), str)
-    and isinstance(shares, list)
-    and all(isinstance(share, float | int) for share in shares)
-    and 0 <= row["class"] < len(shares)
-  )
-
-
-def _shares(row, names):
-  """Returns a classifier's prediction with the columns that a table of predictions prints."""
-
-  def percent(share):
-    return f"{share:.1%}"
-
-  predicted, shares = row["class"], row["probabilities"]
-  others = sorted(set(range(len(shares))) - {predicted}, key=lambda place: -shares[place])
-  more = [f"{names.get(place, place)} {percent(shares[place])}" for place in others[:_NEXT]]
-  return {
-    "predicted": names.get(predicted, str(predicted)),
-    "probability": percent(shares[predicted]),
-    "next": ", ".join(more),
-    **{
-      key: value
-      for key, value in row.items()
-      if key not in ("class", "class_name", "probabilities")
-    },
-  }
+def _classified(row):
+  """Returns a classifier's prediction with the probability of its class in place of all."""
+  shares, predicted = row.get("probabilities"), row.get("class")
+  if not (isinstance(predicted, int) and isinstance(shares, list) and 0 <= predicted < len(shares)):
+    return row
+  if not isinstance(shares[predicted], float | int):
+    return row
+  others = {key: value for key, value in row.items() if key not in ("class", "probabilities")}
+  named = {"predicted": others.pop("class_name", str(predicted))}
+  return {**named, "probability": f"{shares[predicted]:.1%}", **others}
 
 
 def _evaluation(model_dir, report):
@@ -234,21 +190,6 @@ def _estimate(estimate):
   return [f"{value:.4g}", f"[{low:.4g}, {high:.4g}]" if low is not None else ""]
 
 
-def _exports(folder):
-  """Returns a row with path, size and time for each SavedModel."""
-  folders = _matching(folder / "export", "*")
-  folders += [below for inner in folders for below in _matching(inner, "*")]
-  files = [found / "saved_model.pb" for found in folders if (found / "saved_model.pb").exists()]
-  return [
-    [
-      str(file.parent.relative_to(folder)),
-      formatting.size(_size(file.parent)),
-      _time(file.stat().mtime),
-    ]
-    for file in sorted(files, key=lambda file: file.parent)
-  ]
-
-
 def _surroundings(record):
   """Returns the page's part about a record of environment.json: a table, and long texts."""
   packages = record.get("packages", {})
@@ -265,16 +206,6 @@ def _surroundings(record):
     ],
     long={title: text for title, text in long.items() if text},
   )
-
-
-def _checkpoints(folder):
-  """Returns a row with name, step, size, time, and "pinned" or "", for each checkpoint."""
-  rows = []
-  for step, size, written in file_names.written(folder):
-    name = f"{file_names.PREFIX}-{step}"
-    pinned = "pinned" if (folder / f"{name}.pinned").exists() else ""
-    rows.append([name, f"{step:,}", formatting.size(size), _time(written), pinned])
-  return rows
 
 
 def _matching(folder, pattern):
@@ -323,10 +254,6 @@ def _value(value):
   if abs(value) >= 10_000:
     return f"{value:,.0f}"
   return f"{float(formatting.five_digits(value)):,.5g}"
-
-
-def _size(folder):
-  return sum(_size(path) if path.is_dir() else path.stat().length for path in folder.iterdir())
 
 
 def _time(seconds):

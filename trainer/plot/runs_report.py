@@ -25,15 +25,12 @@ _SURROUNDINGS = (
 )
 
 
-def page(
-  model_dirs: Sequence[str], found: Mapping[str, Sequence[curves.Curve]], smoothing: float = 0.0
-) -> str:
+def page(model_dirs: Sequence[str], found: Mapping[str, Sequence[curves.Curve]]) -> str:
   """Returns the text of the page.
 
   Args:
     model_dirs: the folders of the runs.
     found: the curves to draw; `curves.collect` returns them. The results show all metrics.
-    smoothing: see `curves.smooth`.
   """
   lines = [metrics_file.read(model_dir) for model_dir in model_dirs]
   results = [run_report.results(each) for each in lines]
@@ -53,8 +50,7 @@ def page(
     rows=rows,
     numbers=range(1 + len(keys), 2 + len(keys) + len(metrics)),
     alike="" if keys else "The runs have the same settings.",
-    smoothing=smoothing,
-    panels=list(curves.svgs(found, smoothing).values()),
+    panels=list(curves.svgs(found).values()),
   )
 
 

@@ -9,12 +9,12 @@ import statistics
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from scipy import signal
 
 from trainer import errors
 from trainer.estimator import estimator as estimator_lib
 from trainer.loop import outer_loop
 from trainer.optimization import replaced_rates, schedules
-from trainer.plot import curves
 from trainer.settings.kinds import Kind
 
 # The weight of the past in the smoothed loss: about the last ten steps count.
@@ -88,7 +88,7 @@ def sweep(
   def after_loop(result: outer_loop.LoopResult) -> bool:
     losses.append(result.loss)
     tell(result.step, low * factor ** ((len(losses) - 1) / (steps - 1)), result.loss)
-    return not math.isfinite(result.loss) or curves.smooth(losses, _SMOOTHING)[-1] > _limit(losses)
+    return not math.isfinite(result.loss) or _smooth(losses, _SMOOTHING)[-1] > _limit(losses)
 
   schedule = schedules.exponential(low, factor=factor, every=steps - 1)
   with replaced_rates.scope(schedule) as optimizers:
@@ -132,15 +132,22 @@ def _limit(losses: Sequence[float]) -> float:
   Such a loss is worse than untrained, and much worse than the best: four times, for a positive
   loss.
   """
-  best = min(curves.smooth(losses, _SMOOTHING))
+  best = min(_smooth(losses, _SMOOTHING))
   return max(statistics.median(losses[:_FIRST]), best + 3 * abs(best))
+
+
+def _smooth(losses, weight):
+  """Returns the exponential moving average of losses, with this weight of the past."""
+  # The divisor is the sum of all weights so far. It removes the bias of the start at 0.
+  shares = 1 - weight ** np.arange(1, len(losses) + 1)
+  return list(signal.lfilter([1 - weight], [1, -weight], losses) / shares)
 
 
 def _judged(rates, losses, steps, batch_size, optimizers):
   """Returns the Sweep of these losses."""
   finite = [loss for loss in losses if math.isfinite(loss)]
   limit = _limit(finite)
-  is_over = len(finite) < len(losses) or curves.smooth(finite, _SMOOTHING)[-1] > limit
+  is_over = len(finite) < len(losses) or _smooth(finite, _SMOOTHING)[-1] > limit
   smoothed = _smoothed(np.minimum(finite, limit))
   lowest = int(np.argmin(smoothed))
   noise = float(np.std(np.minimum(finite, limit)[: lowest + 1] - smoothed[: lowest + 1]))
@@ -164,5 +171,5 @@ def _judged(rates, losses, steps, batch_size, optimizers):
 
 def _smoothed(losses):
   """Smooths forwards, then backwards. Forwards alone would show each fall at too high a rate."""
-  forwards = curves.smooth(losses, _SMOOTHING)
-  return np.array(curves.smooth(forwards[::-1], _SMOOTHING)[::-1])
+  forwards = _smooth(losses, _SMOOTHING)
+  return np.array(_smooth(forwards[::-1], _SMOOTHING)[::-1])

@@ -114,17 +114,6 @@ def test_a_folder_that_is_given_twice():
     curves.run_names(["out/a", "out/a/"])
 
 
-def test_smoothing():
-  assert curves.smooth([1.0, 2.0, 4.0], 0.0) == [1.0, 2.0, 4.0]
-  assert curves.smooth([3.0] * 4, 0.9) == pytest.approx([3.0] * 4)
-  assert curves.smooth([1.0, 3.0], 0.5) == pytest.approx([1.0, (0.25 * 1 + 0.5 * 3) / 0.75])
-  assert curves.smooth([1.0, math.nan, 3.0], 0.5) == pytest.approx(
-    [1.0, math.nan, (0.25 * 1 + 0.5 * 3) / 0.75], nan_ok=True
-  )
-  with pytest.raises(errors.SettingError, match="--smoothing=1"):
-    curves.smooth([], 1)
-
-
 # ---------------------------------------------------------------- how it looks
 
 
@@ -171,13 +160,6 @@ def test_runs_differ_by_colour_and_kinds_by_dashes(two):
 def test_twelve_runs_have_twelve_colours(tmp_path):
   runs = [write(tmp_path / str(run), evals=()) for run in range(12)]
   assert len(set(styles(curves.svgs(curves.collect(runs))["loss"]))) == 12
-
-
-def test_a_smoothed_curve_leaves_the_real_one_faint(tmp_path):
-  found = curves.collect([write(tmp_path / "run", evals=())], ["loss"])
-  assert [
-    curves.svgs(found, smoothing)["loss"].count("stroke-opacity: 0.25") for smoothing in (0.0, 0.5)
-  ] == [0, 1]
 
 
 def test_a_panel_for_a_page_has_its_text_colour_and_no_size(two):
@@ -276,11 +258,6 @@ def test_a_panel_of_one_curve_has_no_legend():
 def test_a_curve_of_one_step_is_a_dot(count, markers):
   svg = curves.svgs(drawn("loss", *[1.0] * count))["loss"]
   assert len(re.findall(r'clip-path="[^"]*">\s*<use ', svg)) == markers
-
-
-def test_an_evaluation_is_not_smoothed():
-  found = drawn("loss", 1.0, 2.0, kind="eval")
-  assert curves.svgs(found, 0.9) == curves.svgs(found)
 
 
 def test_the_users_matplotlibrc_does_not_count():

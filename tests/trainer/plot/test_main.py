@@ -58,7 +58,6 @@ def test_the_command_needs_no_tensorflow(two, tmp_path):
     ),
     (["lr1", "--output=nowhere/curves.png"], "Cannot write nowhere/curves.png (--output)"),
     (["lr1", "--metric=nothing"], "--metric=nothing: the runs have"),
-    (["lr1", "--smoothing=2"], "--smoothing=2.0: expected"),
     (["lr1", "--html=nowhere/report.html"], "Cannot write nowhere/report.html (--html)"),
   ],
   ids=lambda value: value[-1] if isinstance(value, list) and value else "",

@@ -7,7 +7,6 @@ import math
 import re
 
 import pytest
-from etils import epath
 
 from tests.trainer import programs
 from trainer.plot import curves, run_report
@@ -54,9 +53,9 @@ class Page(html.parser.HTMLParser):
       self.headings[-1] += data
 
 
-def write(model_dir, smoothing=0.0):
+def write(model_dir):
   """(text, Page) of the report of a run."""
-  text = run_report.page(str(model_dir), curves.collect([model_dir]), smoothing)
+  text = run_report.page(str(model_dir), curves.collect([model_dir]))
   page = Page(text)
   assert page.open == []
   return text, page
@@ -118,8 +117,6 @@ def test_results_first_then_all_the_rest(finished):
     "line <1>",
     "Curves",
     "Predictions at step 4",
-    "Exports",
-    "Checkpoints",
     "Environment",
     "Configuration",
   ]
@@ -198,18 +195,6 @@ def test_the_first_predictions_and_their_picture(finished):
   assert f'src="data:image/png;base64,{base64.b64encode(PNG).decode()}"' in text
 
 
-def test_exports_and_checkpoints_with_their_sizes(finished):
-  model_dir, _, page = finished
-  (exports,) = [table for table in page.tables if table[0][0] == "SavedModel"]
-  (exported,) = (model_dir / "export").glob("[0-9]*")
-  size = sum(path.stat().st_size for path in exported.rglob("*") if path.is_file())
-  assert exports[1][:2] == [f"export/{exported.name}", f"{size / 1000:.3g} kB"]
-  (checkpoints,) = [table for table in page.tables if "step" in table[0]]
-  assert [row[:2] for row in checkpoints[1:]] == [["model.ckpt-0", "0"], ["model.ckpt-4", "4"]]
-  size = sum(path.stat().st_size for path in model_dir.glob("model.ckpt-4.*"))
-  assert checkpoints[2][2] == (f"{size} B" if size < 1000 else f"{size / 1000:.3g} kB")
-
-
 def test_environment_and_configuration(finished):
   model_dir, text, page = finished
   (environment,) = [dict(table) for table in page.tables if table[0][0] == "started"]
@@ -249,11 +234,6 @@ def test_an_older_evaluation_says_of_which_step_it_is(bare):
   assert tiles(text)["accuracy, eval_small"] == "0.5"
 
 
-def test_smoothing_is_said(bare):
-  assert "are smoothed" not in write(bare)[0]
-  assert "Training curves are smoothed by 0.5" in write(bare, smoothing=0.5)[0]
-
-
 def test_earlier_starts_are_there_the_newest_first(bare):
   (bare / "environment.json").write_text(
     json.dumps({"started": "c", "earlier": [{"started": "a"}, {"started": "b"}]})
@@ -279,9 +259,9 @@ def test_a_classifiers_predictions_are_names_and_percent(bare):
   path.write_text("".join(json.dumps(row) + "\n" for row in rows))
   assert write(bare)[1].tables == [
     [
-      ["", "predicted", "probability", "next", "id"],
-      ["0", "dog", "70.0%", "cat 25.0%, 2 5.0%", "a"],  # nothing was predicted to be class 2
-      ["1", "cat", "100.0%", "2 0.0%, dog 0.0%", "b"],
+      ["", "predicted", "probability", "id"],
+      ["0", "dog", "70.0%", "a"],
+      ["1", "cat", "100.0%", "b"],
     ]
   ]
 
@@ -318,10 +298,3 @@ def test_other_predictions_are_shown_as_they_are(bare, row):
 )
 def test_values_of_predictions_are_short(value, shown):
   assert run_report._shown(value) == shown
-
-
-def test_sizes_of_folders_count_what_is_below(tmp_path):
-  (tmp_path / "variables").mkdir()
-  (tmp_path / "a").write_bytes(b"12")
-  (tmp_path / "variables" / "b").write_bytes(b"345")
-  assert run_report._size(epath.Path(tmp_path)) == 5

@@ -162,6 +162,12 @@ def test_a_range_that_cannot_work_is_refused(low, high, steps, said):
     learning_rates.check(low, high, steps)
 
 
+def test_smoothing_is_a_moving_average_without_a_bias():
+  assert learning_rates._smooth([3.0] * 4, 0.9) == pytest.approx([3.0] * 4)
+  found = learning_rates._smooth([1.0, 3.0], 0.5)
+  assert found == pytest.approx([1.0, (0.25 * 1 + 0.5 * 3) / 0.75])
+
+
 def judged(losses, steps=200):
   rates = [1e-6 * 1e7 ** (step / (steps - 1)) for step in range(len(losses))]
   return learning_rates._judged(rates, losses, steps, 16, ["Adam"])
