@@ -6,8 +6,8 @@ For files, `examples`, `features` and `raw_values` read them, and `results` writ
 For clients, `tf_serving` turns the body of a request into a call of the model (`calls`);
 `tf_serving_routes` has the paths, and answers with a `service`; that runs calls in batches
 (`batching`). `catalogue` has the models of a server; `served_names` reads their names from flags.
-`server` joins all paths, over `access`, `bodies`, `connections`, `refusals`, `request_ids`,
-`measurements` and `page`.
+`server` joins all paths, over `access`, `bodies`, `connections`, `refusals`, `measurements` and
+`page`.
 """
 
 __all__ = [

@@ -61,7 +61,7 @@ def predict(
     for batch in features.prepare_batches(unknown.watch(examples), model, batch_size):
       outputs = model.engine.predict_batch(batch.features) if batch.features else {}
       entries = results.entries(batch.names, batch.errors, outputs, model.class_names)
-      add(list(entries), batch.features)
+      add(list(entries))
       for place, error in batch.errors.items():
         failed += 1
         if failed <= _SHOWN:

@@ -22,9 +22,7 @@ _INPUT = flags.DEFINE_multi_string(
   "standard input. Repeat the flag for several.",
 )
 _OUTPUT = flags.DEFINE_string(
-  "output",
-  "-",
-  "A file .jsonl, .csv or .png (a contact sheet); - for JSON lines on standard output.",
+  "output", "-", "A file .jsonl or .csv; - for JSON lines on standard output."
 )
 _BATCH_SIZE = flags.DEFINE_integer(
   "batch_size", 128, "The most examples in a call of the model.", lower_bound=1

@@ -10,7 +10,7 @@ from typing import Any
 from absl import logging
 
 from trainer import errors
-from trainer.serving import batching, request_ids
+from trainer.serving import batching
 
 
 class RefusedError(Exception):
@@ -80,7 +80,7 @@ def response(error: Exception) -> Any:
 
   Args:
     error: a RefusedError, an exception of FastAPI, an OctetError (400), a BusyError (503), or any
-      other exception (500); the traceback of the last goes to the log with the request's id.
+      other exception (500); the traceback of the last goes to the log.
   """
   from starlette import exceptions, responses
 
@@ -97,7 +97,6 @@ def response(error: Exception) -> Any:
     status = 503
   else:
     status = 500
-    identity = request_ids.current()
-    logging.error("The request %s failed.", identity, exc_info=error)
-    text = f"The model failed. The server's log says why, at the request {identity}."
+    logging.error("A request failed.", exc_info=error)
+    text = "The model failed. The server's log says why."
   return responses.JSONResponse({"error": text}, status, headers)

@@ -1,9 +1,8 @@
-"""Writes predictions to files: JSON lines, CSV, or a contact sheet.
+"""Writes predictions to files: JSON lines or CSV.
 
     predictions.jsonl    {"input": "a.jpg", "class": 3, "class_name": "cat", "probabilities": [...]}
                          {"input": "b.jpg", "error": "..."}
     predictions.csv      input,class,class_name,probabilities_0,...,error
-    predictions.png      the first images with their classes, see `outputs.contact_sheet`
 
 Each example has an entry, in order, even a failed one. An output called input or error gets a "_"
 after its name.
@@ -21,13 +20,11 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import errors
-from trainer.cli import installation
 from trainer.io import files, storage
-from trainer.outputs import contact_sheet, predictions
+from trainer.outputs import predictions
 from trainer.serving.loaded_model import LoadedModel
 
-ENDINGS = (".jsonl", ".csv", ".png")
-SHEET_IMAGES = 24
+ENDINGS = (".jsonl", ".csv")
 _MOST_COLUMNS = 10_000
 _RESERVED = ("input", "error")
 
@@ -42,17 +39,10 @@ def check_path(path: str, loaded: LoadedModel) -> None:
     )
   if ending == ".csv":
     _columns(loaded)
-  if ending == ".png":
-    classes = loaded.outputs.get("class")
-    if classes is None or len(classes["shape"]) != 1 or not loaded.decoders:
-      raise errors.SettingError(
-        f'--output={path} is a contact sheet, and needs a model of images that predicts a "class"; '
-        f"this model predicts {', '.join(loaded.outputs)}. Use .jsonl."
-      )
 
 
-# Adds the entries of a batch, see `entries`, and the features of its usable examples.
-Add = Callable[[list[dict], Mapping[str, np.ndarray]], None]
+# Adds the entries of a batch, see `entries`.
+Add = Callable[[list[dict]], None]
 
 
 @contextlib.contextmanager
@@ -66,25 +56,19 @@ def writer(path: str, loaded: LoadedModel) -> Iterator[Add]:
     yield functools.partial(_add_lines, sys.stdout)
     sys.stdout.flush()
     return
-  images: list[tuple[np.ndarray, contact_sheet.Caption]] = []
   add: Add
   with contextlib.ExitStack() as opened:
     with _told_as_output(path):
       storage.makedirs(os.path.dirname(path) or ".")
-      if path.endswith(".png"):
-        add = functools.partial(_add_images, images, next(iter(loaded.decoders)))
-      else:
-        file = opened.enter_context(files.write_atomically(path))
-        add = functools.partial(_add_lines, file)
-        if path.endswith(".csv"):
-          table = csv.DictWriter(file, _columns(loaded), lineterminator="\n")
-          table.writeheader()
-          add = functools.partial(_add_rows, table)
+      file = opened.enter_context(files.write_atomically(path))
+      add = functools.partial(_add_lines, file)
+      if path.endswith(".csv"):
+        table = csv.DictWriter(file, _columns(loaded), lineterminator="\n")
+        table.writeheader()
+        add = functools.partial(_add_rows, table)
     yield _told_as_output(path)(add)
     # An error of the model passes by: TensorFlow's errors are not all of the file.
     with _told_as_output(path):
-      if path.endswith(".png"):
-        _write_sheet(path, images)
       opened.close()
 
 
@@ -130,43 +114,20 @@ def _key(name):
   return f"{name}_" if name in _RESERVED else name
 
 
-def _add_lines(file, batch, features):
+def _add_lines(file, batch):
   """Writes a line of JSON for each example."""
-  del features
   for entry in batch:
     file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
 
-def _add_rows(table, batch, features):
+def _add_rows(table, batch):
   """Writes a row of CSV for each example, with a column for each number."""
-  del features
   for entry in batch:
     flat = {}
     for key, value in entry.items():
       several = value if isinstance(value, list) else None
       flat |= {key: value} if several is None else {f"{key}_{i}": x for i, x in enumerate(several)}
     table.writerow(flat)
-
-
-def _add_images(images, feature, batch, features):
-  """Keeps the first images for the contact sheet, up to SHEET_IMAGES."""
-  good = [entry for entry in batch if "error" not in entry]
-  for entry, image in zip(good, features.get(feature, ()), strict=True):
-    if len(images) == SHEET_IMAGES:
-      return
-    title = entry.get("class_name", str(entry["class"]))
-    if "probabilities" in entry:
-      title += f" {100 * entry['probabilities'][entry['class']]:.1f} %"
-    images.append((image, contact_sheet.Caption([title, os.path.basename(entry["input"])])))
-
-
-def _write_sheet(path, images):
-  if not images:
-    raise errors.InputError("There is no image for the contact sheet.")
-  if not contact_sheet.write(path, *zip(*images, strict=True)):
-    raise errors.SettingError(
-      f"--output={path} needs matplotlib: `{installation.command('plot')}` brings it."
-    )
 
 
 def _columns(loaded):

@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import importlib.util
+import logging as logging_lib
 import socket
 from collections.abc import Sequence
 from typing import Any
@@ -44,7 +45,7 @@ def serve(
     max_body: see max_bytes of `bodies.Limits`.
     read_secs: the most seconds for the headers of a request to arrive, and again for its body.
     max_connections: see `connections.Connections`.
-    access_log: see `access.Access`.
+    access_log: whether uvicorn logs a line for each request.
     **settings: other settings of `service.Service`.
 
   Raises:
@@ -73,9 +74,7 @@ def serve(
     )
     connections = connections_lib.Connections(max_connections, read_secs)
     connections.allow_files()
-    app = server.make_app(
-      served, bodies.Limits(max_body, read_secs), access_log=access_log, is_full=connections.is_full
-    )
+    app = server.make_app(served, bodies.Limits(max_body, read_secs), is_full=connections.is_full)
     # Only now: an open port means that the models are loaded.
     listening.listen(2048)  # connections wait here until uvicorn has started
     address = listening.getsockname()[:2]
@@ -85,9 +84,11 @@ def serve(
       http=connections.protocol(),
       ws="none",
       log_config=None,
-      access_log=False,  # uvicorn's has neither durations nor sizes: see `access`
+      access_log=access_log,
       timeout_keep_alive=30,
     )
+    if access_log:  # The logger has no level of its own, and hides the lines.
+      logging_lib.getLogger("uvicorn.access").setLevel(logging_lib.INFO)
     uvicorn.Server(config).run(sockets=[listening])
 
 

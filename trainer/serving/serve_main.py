@@ -51,7 +51,7 @@ _MAX_CONNECTIONS = flags.DEFINE_integer(
   "max_connections", 4096, "The most open connections; further requests get 503.", lower_bound=1
 )
 _ACCESS_LOG = flags.DEFINE_bool(
-  "access_log", False, "Log each request: method, path, status, milliseconds, bytes, id."
+  "access_log", False, "Log each request: client, method, path, status."
 )
 
 

@@ -9,8 +9,8 @@
 
 With several models, `/` lists them, and /pages/NAME is the page of each.
 
-An unusable request gets a status 4xx and {"error": "one sentence"}, see `refusals`. Each answer has
-an X-Request-Id, see `access`. FastAPI and uvicorn come with the extra [serve].
+An unusable request gets a status 4xx and {"error": "one sentence"}, see `refusals`. FastAPI and
+uvicorn come with the extra [serve].
 """
 
 import asyncio
@@ -28,7 +28,6 @@ def make_app(
   catalogue: Catalogue,
   limits: bodies.Limits = _DEFAULT_LIMITS,
   *,
-  access_log: bool = False,
   is_full: Callable[[], bool] = lambda: False,
 ) -> Any:
   """Returns the FastAPI application of models.
@@ -36,7 +35,6 @@ def make_app(
   Args:
     catalogue: the models.
     limits: of the bodies of requests.
-    access_log: see `access.Access`.
     is_full: see `access.Access`.
   """
   import fastapi
@@ -45,7 +43,7 @@ def make_app(
   app = fastapi.FastAPI(
     title="Octet", docs_url=None, redoc_url=None, openapi_url=None, lifespan=_lifespan(catalogue)
   )
-  app.add_middleware(access.Access, log=access_log, is_full=is_full)
+  app.add_middleware(access.Access, is_full=is_full)
   for kind in (refusals.RefusedError, exceptions.HTTPException):
     app.add_exception_handler(kind, _refuse)
   tf_serving_routes.add(app, catalogue, limits)

@@ -89,12 +89,6 @@ def test_globs_and_several_inputs_keep_their_order(saved_model, photos, tmp_path
   assert [entry["input"] for entry in lines(tmp_path / "found.jsonl")] == [*names[7:], names[0]]
 
 
-def test_a_contact_sheet(saved_model, photos, tmp_path):
-  pytest.importorskip("matplotlib")
-  run(saved_model, photos[0], tmp_path / "found.png", keep_going=True)
-  assert (tmp_path / "found.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_records(saved_model, photos, tmp_path):
   path = tmp_path / "some.tfrecord"
   files = [exported_lib.png(number) for number in range(4)]
@@ -186,7 +180,7 @@ def test_standard_input_and_output(saved_model, photos, monkeypatch, capsys):
   [
     ("nowhere/*.png", "x.jsonl", r"There is no file nowhere/\*.png \(--input\)"),
     ("tests", "x.jsonl", "has no images"),
-    ("setup.py", "x.txt", "--output=.*x.txt: expected a name that ends in .jsonl, .csv, .png"),
+    ("setup.py", "x.txt", "--output=.*x.txt: expected a name that ends in .jsonl, .csv"),
     (["-", "setup.py"], "x.jsonl", "excludes any other --input"),
     ([], "x.jsonl", "No --input"),
   ],
@@ -209,8 +203,6 @@ def test_an_input_is_not_replaced_by_its_predictions(line_model, tmp_path, monke
 def test_images_for_a_model_that_takes_none(line_model, photos, tmp_path):
   with pytest.raises(errors.SettingError, match="the model takes x; it decodes nothing"):
     run(line_model[0], photos[0], tmp_path / "found.jsonl")
-  with pytest.raises(errors.SettingError, match="is a contact sheet, and needs a model of images"):
-    run(line_model[0], photos[0], tmp_path / "found.png")
 
 
 def test_files_of_no_known_kind_have_an_entry(saved_model, photos, tmp_path):

@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from trainer import errors
-from trainer.outputs import contact_sheet
 from trainer.serving import results
 
 
@@ -55,13 +54,13 @@ def test_outputs_keep_apart_from_the_input_and_the_error():
 
 def write(path, loaded, *batches):
   with results.writer(str(path), loaded) as add:
-    for batch, features in batches:
-      add(batch, features)
+    for batch in batches:
+      add(batch)
 
 
 def test_lines_of_json_have_any_name(tmp_path):
   name = b"gr\xc3\xb6\xc3\x9fe \xff\n.png".decode(errors="surrogateescape")
-  write(tmp_path / "new" / "a.jsonl", model(), (made([name], {}, {"y": np.float32([1])}), {}))
+  write(tmp_path / "new" / "a.jsonl", model(), made([name], {}, {"y": np.float32([1])}))
   [line] = (tmp_path / "new" / "a.jsonl").read_text(encoding="utf-8").splitlines()
   assert json.loads(line) == {"input": "größe \\udcff\n.png", "y": 1.0}
 
@@ -70,7 +69,7 @@ def test_columns_of_csv_fit_the_header(tmp_path):
   loaded = model(NAMES, **{"class": [None], "p": [None, 2], "error": [None]})
   outputs = {**OUTPUTS, "error": np.float32([1, 2, 3])}
   batch = made(['a,"1"', "b", "c", "d"], outputs=outputs)
-  write(tmp_path / "a.csv", loaded, (batch, {}))
+  write(tmp_path / "a.csv", loaded, batch)
   with open(tmp_path / "a.csv", newline="", encoding="utf-8") as file:
     header, *rows = csv.reader(file)
   assert header == ["input", "class", "class_name", "p_0", "p_1", "error_", "error"]
@@ -99,40 +98,19 @@ def test_a_disk_that_becomes_full_is_told(tmp_path, monkeypatch):
 
   monkeypatch.setattr(results, "_add_lines", full)
   with pytest.raises(errors.OutputError, match=r"\(--output\): .*No space left"):
-    write(tmp_path / "a.jsonl", model(), (made(), {}))
+    write(tmp_path / "a.jsonl", model(), made())
   assert list(tmp_path.iterdir()) == []
 
 
 def test_standard_output_has_lines_of_json(capsys):
-  write("-", model(), (made(["a"], {}, {"y": np.float32([1])}), {}))
+  write("-", model(), made(["a"], {}, {"y": np.float32([1])}))
   assert capsys.readouterr().out == '{"input": "a", "y": 1.0}\n'
-
-
-def test_the_sheet_has_the_first_images_without_failed_ones(tmp_path, monkeypatch):
-  written = []
-  monkeypatch.setattr(contact_sheet, "write", lambda *sheet: written.append(sheet) or True)
-  monkeypatch.setattr(results, "SHEET_IMAGES", 3)
-  features = {"image": np.arange(3)}
-  outputs = {"class": OUTPUTS["class"], "probabilities": np.float32([[0.25, 0.75]] * 3)}
-  batch = made(["x/a.png", "b", "c", "d"], outputs=outputs)
-  write(tmp_path / "a.png", model(), (batch, features), (batch, features))
-  [(path, images, captions)] = written
-  assert (path, images) == (str(tmp_path / "a.png"), (0, 1, 2))
-  assert captions[0].lines == ["bee 75.0 %", "a.png"]
-
-
-def test_a_sheet_of_no_image_is_an_error(tmp_path):
-  with pytest.raises(errors.InputError, match="no image for the contact sheet"):
-    write(tmp_path / "a.png", model(), (made(["a"], {0: "no file"}, {"class": np.int32([])}), {}))
 
 
 @pytest.mark.parametrize(
   ("path", "loaded", "message"),
   [
-    ("a.json", model(), r"expected a name that ends in \.jsonl, \.csv, \.png"),
-    ("a.png", model(y=[None]), r'a contact sheet, and needs .* "class"; this model predicts y'),
-    ("a.png", model(decoders=(), **{"class": [None]}), "needs a model of images"),
-    ("a.png", model(**{"class": [None, 4]}), "needs a model of images"),
+    ("a.json", model(), r"expected a name that ends in \.jsonl, \.csv"),
     ("a.csv", model(y=[None, 3, 4]), "CSV cannot hold the output 'y'"),
     ("a.csv", model(y=[None, None]), "CSV cannot hold the output 'y'"),
     ("a.csv", model(y=None), "CSV cannot hold the output 'y'"),

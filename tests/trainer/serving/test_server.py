@@ -33,7 +33,7 @@ def saved_model(tmp_path_factory):
 def served(saved_model):
   """A client of a server."""
   model = predictor.Predictor(os.path.dirname(saved_model), "tensorflow")
-  _, app = make_app(model, bodies.Limits(max_bytes=1 << 20), access_log=True)
+  _, app = make_app(model, bodies.Limits(max_bytes=1 << 20))
   with testclient.TestClient(app) as client:
     yield client
 
