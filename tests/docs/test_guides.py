@@ -23,7 +23,7 @@ NEEDS = {
 
 def run_guide(path, folder):
   """(exit code, what is printed)."""
-  done = warm.run(guide.__file__, path, folder, timeout=200)
+  done = warm.run(guide.__file__, path, folder, timeout=280)
   return done.returncode, done.stdout + done.stderr
 
 
