@@ -1,4 +1,4 @@
-"""The results of a benchmark: ratios, as a table, a JSON file and a picture."""
+"""The results of a benchmark: ratios, as a table, a JSON file and Markdown."""
 
 import dataclasses
 import json
@@ -101,7 +101,7 @@ def markdown(rows):
 
 
 def add(rows, folder):
-  """Writes results.json, results.md and results.png into a folder.
+  """Writes results.json and results.md into a folder.
 
   Keeps rows of the folder that these do not replace.
   """
@@ -120,7 +120,6 @@ def add(rows, folder):
     file.write("\n")
   with open(os.path.join(folder, "results.md"), "w") as file:
     file.write(markdown(rows))
-  _draw(rows, os.path.join(folder, "results.png"))
 
 
 def read(path):
@@ -161,35 +160,3 @@ def _cpuinfo(key):
       return next((line.partition(":")[2].strip() for line in file if line.startswith(key)), "")
   except OSError:
     return ""
-
-
-def _draw(rows, path):
-  import matplotlib
-
-  matplotlib.use("Agg")
-  from matplotlib import pyplot as plt
-
-  rows = [row for row in rows if row.ratios]
-  if not rows:
-    return
-  figure, axes = plt.subplots(figsize=(9, 1 + 0.32 * len(rows)), layout="constrained")
-  places = np.arange(len(rows))[::-1]
-  lows, highs = np.transpose([row.quartiles for row in rows])
-  axes.barh(
-    places,
-    [row.median for row in rows],
-    height=0.6,
-    color=["#4878a8" if row.holds else "#c8553d" for row in rows],
-  )
-  axes.hlines(places, lows, highs, color="black", linewidth=1)
-  for place, row in zip(places, rows, strict=True):
-    bound = row.at_least if row.at_least is not None else row.at_most
-    if bound is not None:
-      axes.vlines(bound, place - 0.4, place + 0.4, color="black", linestyle=":")
-  axes.axvline(1, color="gray", linewidth=0.8)
-  axes.set_yticks(places, [f"{row.case}: {row.against}" for row in rows], fontsize=7)
-  axes.set_xscale("log", base=2)
-  axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-  axes.set_xlabel("Octet ÷ the other (lines: quartiles; dotted: the bound; red: outside the bound)")
-  figure.savefig(path, dpi=130)
-  plt.close(figure)

@@ -1,4 +1,4 @@
-"""Runs all benchmarks, or the named ones: prints one table, writes results.json and results.png.
+"""Runs all benchmarks, or the named ones: prints one table, writes results.json and results.md.
 
     python -m benchmarks.run
     python -m benchmarks.run train inference --cases=digits,cifar128 --rounds=20
@@ -20,9 +20,7 @@ def questions(arguments):
   """Returns name → functions that return the rows of one part each."""
   # Not at the top: the sides' processes import this module, and must load only their own packages.
   from benchmarks import (
-    checkpoint_stall,
     cifar10_air,
-    endurance,
     exports,
     inference,
     input_pipelines,
@@ -54,7 +52,6 @@ def questions(arguments):
       for case in input_pipelines.CASES
     ],
     "start": [functools.partial(start_up.measure, arguments.rounds)],
-    "checkpoint": [functools.partial(checkpoint_stall.measure, arguments.rounds)],
     "legacy": [
       functools.partial(legacy.measure, arguments.rounds, arguments.tf215, [name])
       for name in legacy_program.CASES
@@ -63,7 +60,6 @@ def questions(arguments):
       functools.partial(cifar10_air.measure, arguments.tfds, arguments.rounds, [precision])
       for precision in ("bfloat16", "float32")
     ],
-    "endurance": [functools.partial(endurance.measure, arguments.rounds)],
     "xla": [functools.partial(xla_devices.measure, arguments.rounds)],
     "trees": [
       *(
@@ -104,7 +100,7 @@ def main():
   parser.add_argument(
     "--out",
     default="out/benchmarks",
-    help="the folder of results.json and results.png; rows of other runs stay in them",
+    help="the folder of results.json and results.md; rows of other runs stay in them",
   )
   arguments = parser.parse_args()
   known = questions(arguments)

@@ -1,4 +1,4 @@
-"""XLA devices compared with virtual cores: speed, host memory, and the host's share of a loop.
+"""XLA devices compared with virtual cores: speed, and the host's share of a loop.
 
     python -m benchmarks.run xla
 
@@ -8,20 +8,17 @@ program on the device to the start of the next one. It does not compare the loop
 alone: a host that reads input takes time from a device on the same CPU, but none from a TPU.
 """
 
-import functools
 import statistics
 import tempfile
 import time
 
-from benchmarks import cases, checkpoint_stall, results, sides, train
+from benchmarks import cases, results, sides, train
 
-# 100 MB of weights; plain gradient descent adds no other large tensor.
-WIDTH = 3536
 STEPS = 100
 
 
 def measure(rounds=10):
-  """Returns rows for the digits, for a network of 100 MB, and for the host's share."""
+  """Returns rows for the digits, and for the host's share."""
   case = cases.CASES["digits"]
   digits = {
     device: sides.Side(train.octet, {"case": case, "precision": "float32", "device": device})
@@ -32,19 +29,7 @@ def measure(rounds=10):
   note = sides.note(slices, examples, "cpu:8", "xla:8")
   speed = sides.ratios(slices, "cpu:8", "xla:8")
   rows = [results.Row("xla", case.title, "cpu:8: speed", speed, at_least=1, note=note)]
-  rows.append(_memory(case.title, slices))
-  wide = {device: sides.Side(_train_wide, {"device": device}) for device in ("xla:8", "cpu:8")}
-  rows.append(_memory("100 MB of weights", sides.alternate(wide, 2, warm=1)))
   return [*rows, _host_share(rounds)]
-
-
-def _memory(title, slices):
-  """Returns a row: the peak memory of the process with XLA devices, against virtual cores."""
-  ours, other = (slices[device].peak / 2**20 for device in ("xla:8", "cpu:8"))
-  failed = sides.failure(slices, "xla:8", "cpu:8")
-  ratios = () if failed else (ours / other,)
-  note = failed or f"{ours:,.0f} and {other:,.0f} MiB"
-  return results.Row("xla", title, "cpu:8: peak of the host's memory", ratios, note=note)
 
 
 def _host_share(rounds):
@@ -69,24 +54,6 @@ def _host_share(rounds):
 
 
 # ---------------------------------------------------------------------- the sides, one process each
-
-
-def _train_wide(turns, device):
-  import tensorflow as tf
-
-  import trainer
-
-  def input_fn(params):
-    x = tf.random.stateless_normal([params["batch_size"], WIDTH], (1, 2))
-    return tf.data.Dataset.from_tensors((x, x[:, 0])).repeat()
-
-  with tempfile.TemporaryDirectory() as folder:
-    trainer.Estimator(
-      functools.partial(checkpoint_stall.model_fn, width=WIDTH),
-      folder,
-      trainer.RunConfig(device=device, tpu_config=trainer.TPUConfig(iterations_per_loop=5)),
-      train_batch_size=64,
-    ).train(input_fn, hooks=[train.Slice(turns, 5, 0)])
 
 
 def _loops(turns, path):

@@ -1,13 +1,25 @@
-"""The comparison of input pipelines: a row for each case whose data is there."""
+"""The comparison of input pipelines: both sides read their batches in turns."""
+
+import pytest
 
 from benchmarks import input_pipelines
 
 
-def test_rows_and_what_is_left_out(tmp_path, capsys):
-  (row,) = input_pipelines.measure(
-    tfds=str(tmp_path), pairs=2, seconds=0.01, only=["cifar10_jpeg", "digits"]
-  )
-  assert (row.question, row.case, row.at_least) == ("input", "digits in memory, batch 32", 0.95)
-  assert len(row.ratios) == 2
-  assert all(ratio > 0 for ratio in row.ratios)
-  assert "Left out CIFAR-10 JPEG TFRecords: cifar10 is not in" in capsys.readouterr().out
+class Turns:
+  """Two turns."""
+
+  def __init__(self):
+    self.left = 2
+
+  def take(self):
+    self.left -= 1
+    return self.left >= 0
+
+
+@pytest.mark.parametrize("side", ["octet", "bare"])
+def test_a_side_reads_its_batches(side, monkeypatch):
+  title, make, _ = input_pipelines.CASES["digits"]
+  monkeypatch.setitem(input_pipelines.CASES, "digits", (title, make, 3))
+  turns = Turns()
+  input_pipelines.read(turns, "digits", None, side)
+  assert turns.left == -1

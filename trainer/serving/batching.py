@@ -6,7 +6,7 @@
 
 One thread calls the model. While the model is busy, requests wait in a queue. When it is free, the
 thread takes as many requests as fit into a batch. A request does not wait for others while the
-model is idle, unless `max_wait_secs` says so.
+model is idle.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ import collections
 import concurrent.futures
 import dataclasses
 import threading
-import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -39,7 +38,6 @@ class Batcher:
 
   Args:
     max_rows: the most examples in a call of the model. A larger request is a call of its own.
-    max_wait_secs: how long a request may wait for others while the model is idle.
     max_waiting_rows: the most examples in the queue; the server refuses further requests.
     observe: called with the number of examples of each call of the model.
   """
@@ -47,12 +45,10 @@ class Batcher:
   def __init__(
     self,
     max_rows: int = 64,
-    max_wait_secs: float = 0.0,
     max_waiting_rows: int = 4096,
     observe: Callable[[int], None] = lambda rows: None,
   ) -> None:
-    self._max_rows, self._max_wait_secs = max_rows, max_wait_secs
-    self._max_waiting_rows, self._observe = max_waiting_rows, observe
+    self._max_rows, self._max_waiting_rows, self._observe = max_rows, max_waiting_rows, observe
     self._waiting: collections.deque[_Request] = collections.deque()
     self._rows = 0  # examples of the requests in the queue
     self._changed = threading.Condition()
@@ -122,12 +118,6 @@ class Batcher:
     """
     with self._changed:
       self._changed.wait_for(lambda: self._waiting or self._closed)
-      if self._max_wait_secs and not self._closed:
-        deadline = time.monotonic() + self._max_wait_secs
-        # The lock is free while this waits, so further requests join the batch.
-        self._changed.wait_for(
-          lambda: self._rows >= self._max_rows or self._closed, deadline - time.monotonic()
-        )
       taken, rows = [], 0
       while self._waiting:
         first = self._waiting[0]

@@ -1,10 +1,12 @@
 """The story of a prediction: export → examples → batches → a file."""
 
-import contextlib
+import math
 import time
 from collections.abc import Callable, Sequence
 
 from absl import logging
+from rich import console as rich_console
+from rich import progress
 
 from trainer import errors
 from trainer.serving import examples as examples_lib
@@ -57,8 +59,9 @@ def predict(
 
   unknown = raw_values.Unknown(model.raw)
   start, done, failed = clock(), 0, 0
-  with results.writer(output, model) as add, _progress(total) as move:
-    for batch in features.prepare_batches(unknown.watch(examples), model, batch_size):
+  batches = features.prepare_batches(unknown.watch(examples), model, batch_size)
+  with results.writer(output, model) as add:
+    for batch in _shown(batches, total and math.ceil(total / batch_size)):
       outputs = model.engine.predict_batch(batch.features) if batch.features else {}
       entries = results.entries(batch.names, batch.errors, outputs, model.class_names)
       add(list(entries))
@@ -67,7 +70,6 @@ def predict(
         if failed <= _SHOWN:
           logging.error("%s: %s", batch.names[place], error)
       done += len(batch.names)
-      move(done)
     if not done:
       raise errors.InputError(f"There is no example in {', '.join(inputs)} (--input).")
   seconds = max(clock() - start, 1e-9)
@@ -92,22 +94,9 @@ def predict(
   return 1 if failed and not keep_going else 0
 
 
-@contextlib.contextmanager
-def _progress(total):
-  """Yields a function that moves a progress bar; without a terminal it does nothing."""
-  from rich import console as rich_console
-  from rich import progress
-
+def _shown(batches, total):
+  """Yields batches, with a bar on a terminal."""
   console = rich_console.Console(stderr=True)
-  if not console.is_terminal:
-    yield lambda done: None
-    return
-  columns = (
-    progress.TextColumn("predict"),
-    progress.BarColumn(),
-    progress.MofNCompleteColumn(),
-    progress.TimeRemainingColumn(),
+  return progress.track(
+    batches, "predict", total, console=console, transient=True, disable=not console.is_terminal
   )
-  with progress.Progress(*columns, console=console, transient=True) as bar:
-    task = bar.add_task("predict", total=total)
-    yield lambda done: bar.update(task, completed=done)

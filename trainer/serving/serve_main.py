@@ -29,12 +29,6 @@ flags.adopt_module_key_flags(engine_flags)
 _MAX_BATCH = flags.DEFINE_integer(
   "max_batch", 64, "The most examples in a call of the model.", lower_bound=1
 )
-_BATCH_WAIT_MS = flags.DEFINE_float(
-  "batch_wait_ms",
-  0.0,
-  "How long a request waits for others while the model is idle.",
-  lower_bound=0.0,
-)
 _RELOAD_SECS = flags.DEFINE_float(
   "reload_secs", 5.0, "How often to look for a newer export; 0 for never.", lower_bound=0.0
 )
@@ -70,7 +64,6 @@ def main(argv: list[str]) -> None:
     engine=engine_flags.ENGINE.value,
     precision=engine_flags.PRECISION.value,
     max_batch=_MAX_BATCH.value,
-    batch_wait_secs=_BATCH_WAIT_MS.value / 1000,
     reload_secs=_RELOAD_SECS.value,
     max_body=int(_MAX_BODY_MB.value * 2**20),
     read_secs=_READ_SECS.value,

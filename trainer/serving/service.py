@@ -29,7 +29,6 @@ class Service:
     name: the model's name in the paths.
     measurements: of the server.
     max_batch: see max_rows of `batching.Batcher`.
-    batch_wait_secs: see max_wait_secs of `batching.Batcher`.
     reload_secs: seconds between two checks for a newer export; 0 for no checks.
   """
 
@@ -38,12 +37,11 @@ class Service:
   measurements: Measurements
   _: dataclasses.KW_ONLY
   max_batch: int = 64
-  batch_wait_secs: float = 0.0
   reload_secs: float = 5.0
 
   def __post_init__(self) -> None:
     observe = functools.partial(self.measurements.add_batch, self.name)
-    self._batcher = batching.Batcher(self.max_batch, self.batch_wait_secs, observe=observe)
+    self._batcher = batching.Batcher(self.max_batch, observe=observe)
     self._closing = threading.Event()
     self._failed: str | None = None  # The last error of a reload, to log it once.
     self._reloader: threading.Thread | None = None

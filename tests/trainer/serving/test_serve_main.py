@@ -22,10 +22,9 @@ def served(monkeypatch):
 
 def test_units_of_flags_become_those_of_the_server(served):
   (base, name), settings = served(
-    "--export_base=out/export", "--batch_wait_ms=2.5", "--max_body_mb=0.5", "--reload_secs=0"
+    "--export_base=out/export", "--max_body_mb=0.5", "--reload_secs=0"
   )
   assert (base, name) == ("out/export", "model")
-  assert settings["batch_wait_secs"] == 0.0025
   assert settings["max_body"] == 512 * 1024
   assert settings["reload_secs"] == 0.0
 
