@@ -53,7 +53,7 @@ from trainer.loop import preemption
 from trainer.outputs import exporters as exporters_lib
 from trainer.outputs import options, predictions
 from trainer.programs import loop_input
-from trainer.reporting import environment, evaluations_file, metric_values, summaries, trial_file
+from trainer.reporting import environment, evaluations_file, metric_values, summaries
 from trainer.settings import batch_sizes, durations, setting_types
 from trainer.settings.kinds import Kind
 from trainer.tracking import mlflow_hook, wandb_hook  # noqa: F401
@@ -546,16 +546,6 @@ class _WriteConfiguration:
     if estimator.device.is_chief:
       files.write(os.path.join(estimator.model_dir, "config.gin"), config.parsed_text())
       environment.save(estimator.model_dir, estimator.device, estimator.config)
-      if trial := trial_file.read(estimator.model_dir):
-        from trainer.reporting import hparams  # This imports for long, and few runs need it.
-
-        hparams.begin(estimator.model_dir, trial)
-
-  def end(self, step, estimator):
-    if estimator.device.is_chief and trial_file.read(estimator.model_dir):
-      from trainer.reporting import hparams
-
-      hparams.end(estimator.model_dir)
 
   def __call__(self, step, metrics, estimator):
     if self._done or not estimator.device.is_chief:

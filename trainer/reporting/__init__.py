@@ -5,7 +5,6 @@ __all__ = [
   "environment",
   "evaluation_reports",
   "evaluations_file",
-  "hparams",
   "metric_values",
   "metrics_file",
   "progress",

@@ -291,15 +291,6 @@ class Writer:
     with self._writing():
       tf.summary.text(tag, "\n".join("    " + line for line in text.splitlines()), step=step)
 
-  def summary(self, summary: Any) -> None:
-    """Writes a summary without a step for one of TensorBoard's plug-ins."""
-    file = self._opened()
-    # TensorBoard has a message class of its own; some plug-ins make TensorFlow's.
-    own = summary_pb2.Summary.FromString(summary.SerializeToString())
-    with self._translate_errors():
-      file.write(event_pb2.Event(wall_time=time.time(), summary=own))
-      file.flush()
-
   def drop_from(self, step: int) -> None:
     """Makes TensorBoard drop the directory's events of a step and of later ones."""
     file = self._opened()

@@ -4,7 +4,7 @@
                                 "number": 3, "seed": null, "bindings": {"LR": "0.1"},
                                 "metrics": ["accuracy"], "modes": ["max"]}
 
-The sweep writes it before it starts the run; trackers and TensorBoard's HParams read it.
+The sweep writes it before it starts the run; trackers read it.
 """
 
 import dataclasses
