@@ -118,7 +118,6 @@ class Readers:
   def commands(self):
     main.list_checkpoints(self._folder)
     main.show(self._folder, stats=True)
-    main.diff(self._folder, self._folder)
     return 0, None
 
 

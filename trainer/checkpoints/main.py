@@ -1,13 +1,12 @@
-r"""Shows checkpoints, compares them, and exports their weights.
+r"""Shows checkpoints, and exports their weights.
 
   python -m trainer.checkpoints list out/digits
   python -m trainer.checkpoints show out/digits --stats
-  python -m trainer.checkpoints diff out/digits/model.ckpt-1000 out/digits/model.ckpt-2000
   python -m trainer.checkpoints export-weights out/digits --weights_file=digits.safetensors
   python -m trainer.checkpoints export-weights out/digits --weights_file=digits.weights.h5 \
     --model=my_model.build
 
-`show` and `diff` read every source of a warm start (a folder's newest checkpoint, a SavedModel,
+`show` reads every source of a warm start (a folder's newest checkpoint, a SavedModel,
 Keras files, safetensors files). `export-weights` writes a safetensors file with the variables'
 names, or a file for `keras.Model.load_weights`, for which it needs a function that makes the Keras
 model. No other command needs a model or a gin file.
@@ -119,62 +118,6 @@ def _shown(source, stats):
   ]
 
 
-def diff(one: str, other: str) -> list[str]:
-  """Compares two sources.
-
-  Args:
-    one: a source, see weight_sources.read.
-    other: another one.
-
-  Returns:
-    Lines: the variables of one source alone, the variables with different shapes, and the largest
-      absolute difference of each variable with different values.
-
-  """
-  from trainer.checkpoints import weight_sources
-
-  return weight_sources.read(
-    one, lambda first: weight_sources.read(other, lambda second: _differences([first, second]))
-  )
-
-
-def _differences(sources):
-  import numpy as np
-
-  shapes, others = (source.shapes for source in sources)
-  lines = [
-    f"only in {source.path}: {name} {_shape(source.shapes[name][0])}"
-    for source in sources
-    for name in sorted(shapes.keys() ^ others.keys())
-    if name in source.shapes
-  ]
-  both = sorted(shapes.keys() & others.keys())
-  lines += [
-    f"shapes differ: {name} {_shape(shapes[name][0])}, {_shape(others[name][0])}"
-    for name in both
-    if shapes[name][0] != others[name][0]
-  ]
-  rows, same = [], 0
-  for name in [name for name in both if shapes[name][0] == others[name][0]]:
-    a, b = (source.read([name])[name] for source in sources)
-    if {a.dtype.kind, b.dtype.kind} & set("OSU"):  # Strings.
-      distance = float(not np.array_equal(a, b))
-    else:
-      a, b = a.astype(np.float64), b.astype(np.float64)
-      with np.errstate(invalid="ignore"):  # inf - inf.
-        distance = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b)).max(
-          initial=0.0
-        )
-    same += int(distance == 0)
-    if distance != 0:
-      rows.append([name, _shape(shapes[name][0]), f"{distance:.6g}"])
-  if rows:
-    lines += formatting.table(
-      ["name", "shape", "largest difference"], rows, right=(2,)
-    ).splitlines()
-  return [*lines, f"{same} of {len(both)} variables in both are equal"]
-
-
 def export_weights(path: str, output: str | None, model: str | None = None) -> list[str]:
   """Writes the model's own weights in a checkpoint to a Keras .weights.h5 or a .safetensors file.
 
@@ -248,6 +191,5 @@ def _shape(shape):
 _COMMANDS: dict[str, tuple[Callable[..., list[str]], list[str]]] = {
   "list": (list_checkpoints, ["MODEL_DIR"]),
   "show": (lambda path: show(path, _STATS.value), ["PATH"]),
-  "diff": (diff, ["PATH", "PATH"]),
   "export-weights": (lambda path: export_weights(path, _OUTPUT.value, _MODEL.value), ["PATH"]),
 }

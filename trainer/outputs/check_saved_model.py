@@ -5,16 +5,16 @@
 Its standard input is a socket. The process reads requests, one JSON object a line, until the other
 side closes it or ten minutes pass without a request:
 
-    {"saved_model": path, "calls": [{"signature": name, "inputs": npz, "outputs": npz}, ...]}
+    {"saved_model": path, "calls": [{"signature": name, "inputs": path, "outputs": path}, ...]}
 
 The process runs each call, writes the outputs, and answers a request with a line: {"error": null},
-or the error as a string. npz files cannot hold all arrays, so `pack` converts them: strings become
-an array of uint8 and an array of lengths (numpy's "S" loses zeros at the end), bfloat16 becomes
-float32.
+or the error as a string. Inputs and outputs are pickles of name → array: an npz file holds neither
+bfloat16 nor bytes that end in zeros. Both files are in a folder that only this user reads.
 """
 
 import contextlib
 import json
+import pickle
 import signal
 import socket
 import sys
@@ -34,66 +34,18 @@ class Refusal:
       raise ImportError(f"a program without Octet cannot import {name}")
 
 
-def pack(arrays: Mapping[str, Any]) -> dict[str, Any]:
-  """Converts arrays to numeric arrays for an npz file: key → array. `unpack` takes it.
-
-  Args:
-    arrays: name → array, also of bfloat16 or of bytes (dtype object).
-  """
-  import numpy as np
-
-  packed: dict[str, Any] = {}
-  for name, array in arrays.items():
-    array = np.asarray(array)
-    if array.dtype == object:
-      items = [bytes(item) for item in array.ravel()]
-      packed[f"bytes:{name}"] = np.frombuffer(b"".join(items), np.uint8)
-      packed[f"lengths:{name}"] = np.array([len(item) for item in items], np.int64).reshape(
-        array.shape
-      )
-    elif array.dtype.kind == "V":
-      packed[f"bfloat16:{name}"] = array.astype(np.float32)
-    else:
-      packed[f"array:{name}"] = array
-  return packed
-
-
-def unpack(packed: Mapping[str, Any]) -> dict[str, Any]:
-  """Reverses `pack`."""
-  import numpy as np
-
-  arrays = {}
-  for key in packed:
-    kind, _, name = key.partition(":")
-    if kind == "array":
-      arrays[name] = packed[key]
-    elif kind == "bfloat16":
-      import ml_dtypes  # TensorFlow brings ml_dtypes.
-
-      arrays[name] = packed[key].astype(ml_dtypes.bfloat16)
-    elif kind == "lengths":
-      lengths, content = packed[key], packed[f"bytes:{name}"].tobytes()
-      ends = np.cumsum(lengths.ravel())
-      items = [
-        content[end - length : end] for end, length in zip(ends, lengths.ravel(), strict=True)
-      ]
-      arrays[name] = np.empty(lengths.shape, object)
-      arrays[name].ravel()[:] = items
-  return arrays
-
-
 def answer(request: Mapping[str, Any]) -> None:
   """Loads the SavedModel of a request, runs its calls and writes their outputs."""
-  import numpy as np
   import tensorflow as tf
 
   loaded = tf.saved_model.load(request["saved_model"])
   for call in request["calls"]:
-    with np.load(call["inputs"]) as file:
-      inputs = unpack(file)
+    with open(call["inputs"], "rb") as file:
+      inputs = pickle.load(file)
     function = loaded.signatures[call["signature"]]
     outputs = function(**{name: tf.constant(array) for name, array in inputs.items()})
-    np.savez(call["outputs"], **pack({name: tensor.numpy() for name, tensor in outputs.items()}))
+    with open(call["outputs"], "wb") as file:
+      pickle.dump({name: tensor.numpy() for name, tensor in outputs.items()}, file)
 
 
 def main() -> None:

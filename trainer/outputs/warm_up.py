@@ -5,15 +5,18 @@ With them the first user waits no longer than the second.
     <SavedModel>/assets.extra/tf_serving_warmup_requests     TFRecords of PredictionLog messages
 
 The package tensorflow-serving-api defines these messages, but it would install another TensorFlow.
-So this module writes and reads three of its messages itself, field by field, in the wire format of
-Protocol Buffers. Source: tensorflow_serving/apis/{prediction_log,predict,model}.proto.
+So this module defines the fields that it needs. Source:
+tensorflow_serving/apis/{prediction_log,predict,model}.proto.
 """
 
+import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tensorflow.core.framework import tensor_pb2
 
 from trainer import errors
@@ -23,15 +26,36 @@ from trainer.outputs import verification
 NAME = "tf_serving_warmup_requests"
 MOST = 1000  # Most requests that TensorFlow Serving accepts.
 
-# Field numbers.
-_LOG_PREDICT = 6  # PredictionLog.predict_log
-_PREDICT_REQUEST = 1  # PredictLog.request
-_REQUEST_MODEL = 1  # PredictRequest.model_spec
-_REQUEST_INPUTS = 2  # PredictRequest.inputs, a map: messages of a key and a value
-_MAP_KEY, _MAP_VALUE = 1, 2
-_MODEL_NAME, _MODEL_SIGNATURE = 1, 3  # ModelSpec.name and signature_name
+# Message → {number: (name of the field, type)}. A map is a list of messages of a key and a value.
+_MESSAGES = {
+  "ModelSpec": {1: ("name", "string"), 3: ("signature_name", "string")},
+  "Input": {1: ("key", "string"), 2: ("value", tensor_pb2.TensorProto.DESCRIPTOR.full_name)},
+  "PredictRequest": {1: ("model_spec", "octet.ModelSpec"), 2: ("inputs", "octet.Input")},
+  "PredictLog": {1: ("request", "octet.PredictRequest")},
+  "PredictionLog": {6: ("predict_log", "octet.PredictLog")},
+}
 
-_BYTES = 2  # The wire type of strings, bytes and messages.
+
+@functools.cache
+def _prediction_log() -> Any:
+  """Returns the class PredictionLog."""
+  of_tensors = tensor_pb2.TensorProto.DESCRIPTOR.file.name
+  file = descriptor_pb2.FileDescriptorProto(
+    name="octet/warm_up.proto", package="octet", syntax="proto3", dependency=[of_tensors]
+  )
+  kinds = descriptor_pb2.FieldDescriptorProto
+  for message, fields in _MESSAGES.items():
+    added = file.message_type.add(name=message)
+    for number, (name, kind) in fields.items():
+      field = added.field.add(name=name, number=number, label=kinds.LABEL_OPTIONAL)
+      field.type = kinds.TYPE_STRING if kind == "string" else kinds.TYPE_MESSAGE
+      if kind != "string":
+        field.type_name = f".{kind}"
+      if name == "inputs":
+        field.label = kinds.LABEL_REPEATED
+  pool = descriptor_pool.Default()
+  pool.AddSerializedFile(file.SerializeToString())
+  return message_factory.GetMessageClass(pool.FindMessageTypeByName("octet.PredictionLog"))
 
 
 def prediction_log(signature: str, inputs: Mapping[str, np.ndarray]) -> bytes:
@@ -41,14 +65,13 @@ def prediction_log(signature: str, inputs: Mapping[str, np.ndarray]) -> bytes:
     signature: the signature's name.
     inputs: name of an input → array.
   """
+  log = _prediction_log()()
+  request = log.predict_log.request
   # The server ignores the model's name in a warm-up.
-  spec = _field(_MODEL_NAME, b"model") + _field(_MODEL_SIGNATURE, signature.encode())
-  request = _field(_REQUEST_MODEL, spec)
+  request.model_spec.name, request.model_spec.signature_name = "model", signature
   for name, array in inputs.items():
-    tensor = tf.make_tensor_proto(array).SerializeToString()
-    entry = _field(_MAP_KEY, name.encode()) + _field(_MAP_VALUE, tensor)
-    request += _field(_REQUEST_INPUTS, entry)
-  return _field(_LOG_PREDICT, _field(_PREDICT_REQUEST, request))
+    request.inputs.add(key=name, value=tf.make_tensor_proto(array))
+  return log.SerializeToString()
 
 
 def write(
@@ -104,53 +127,9 @@ def read(saved_model: str) -> list[tuple[str, dict[str, np.ndarray]]]:
     raise errors.InputError(f"{path} is damaged ({error}): export again.") from error
 
 
-def _parsed(log):
-  (request,) = _contents(_contents(log)[_LOG_PREDICT][0])[_PREDICT_REQUEST]
-  fields = _contents(request)
-  (signature,) = _contents(fields[_REQUEST_MODEL][0])[_MODEL_SIGNATURE]
-  inputs = {}
-  for entry in map(_contents, fields[_REQUEST_INPUTS]):
-    tensor = tensor_pb2.TensorProto.FromString(entry[_MAP_VALUE][0])
-    inputs[entry[_MAP_KEY][0].decode()] = tf.make_ndarray(tensor)
-  return signature.decode(), inputs
-
-
-def _contents(serialised: bytes) -> dict[int, list[bytes]]:
-  """Splits a message of strings, bytes and messages into its fields, by field number."""
-  fields: dict[int, list[bytes]] = {}
-  place = 0
-  while place < len(serialised):
-    tag, place = _read_varint(serialised, place)
-    if tag & 7 != _BYTES:
-      raise ValueError(f"a field of wire type {tag & 7} is no request's")
-    length, place = _read_varint(serialised, place)
-    if place + length > len(serialised):
-      raise ValueError("a message ends too early")
-    fields.setdefault(tag >> 3, []).append(serialised[place : place + length])
-    place += length
-  return fields
-
-
-def _read_varint(serialised: bytes, place: int) -> tuple[int, int]:
-  """Reads a number at a place; returns (number, place after it)."""
-  value = shift = 0
-  while True:
-    byte = serialised[place]
-    value |= (byte & 0x7F) << shift
-    place, shift = place + 1, shift + 7
-    if not byte & 0x80:
-      return value, place
-
-
-def _field(number: int, content: bytes) -> bytes:
-  return _varint(number << 3 | _BYTES) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-  """Encodes seven bits per byte, the lowest first. The highest bit says that more bytes follow."""
-  encoded = bytearray()
-  while value > 0x7F:
-    encoded.append(value & 0x7F | 0x80)
-    value >>= 7
-  encoded.append(value)
-  return bytes(encoded)
+def _parsed(serialised):
+  request = _prediction_log().FromString(serialised).predict_log.request
+  if not request.model_spec.signature_name:
+    raise ValueError("a request names no signature")
+  inputs = {each.key: tf.make_ndarray(each.value) for each in request.inputs}
+  return request.model_spec.signature_name, inputs

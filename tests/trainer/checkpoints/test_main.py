@@ -89,47 +89,6 @@ def test_show(tmp_path):
 # -------------------------------------------------------------------- diff
 
 
-def test_diff(tmp_path):
-  same = [1.0, np.nan, np.inf]
-  one = save(
-    tmp_path / "one",
-    same=same,
-    moved=[1.0, 2.0],
-    lost=1.0,
-    shape=[1.0],
-    note="a",
-    spoilt=[1.0, 2.0],
-    half=tf.ones([2], tf.bfloat16),
-  )
-  other = save(
-    tmp_path / "other",
-    same=same,
-    moved=[1.5, -1.0],
-    new=[[1.0]],
-    shape=[[1.0]],
-    note="b",
-    spoilt=[1.0, np.nan],
-    half=tf.ones([2]),
-  )
-  lines = main.diff(one, other)
-  assert lines[:3] == [
-    f"only in {one}: lost scalar",
-    f"only in {other}: new 1×1",
-    "shapes differ: shape 1, 1×1",
-  ]
-  assert [line.split() for line in lines[4:-1]] == [
-    ["moved", "2", "3"],
-    ["note", "scalar", "1"],
-    ["spoilt", "2", "nan"],
-  ]
-  assert lines[-1] == "2 of 6 variables in both are equal"
-
-
-def test_diff_of_equals(tmp_path):
-  path = save(tmp_path, w=1.0, b=[2.0])
-  assert main.diff(path, str(tmp_path)) == ["2 of 2 variables in both are equal"]
-
-
 # ---------------------------------------------------------- export-weights
 
 
@@ -228,9 +187,9 @@ def test_the_command_with_arguments_and_flags_in_any_order(tmp_path):
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [
-    ([], "The command is ''; expected one of list, show, diff, export-weights"),
+    ([], "The command is ''; expected one of list, show, export-weights"),
     (["lits", "a"], "The command is 'lits'; expected one of"),
-    (["diff", "a"], "diff got 1 arguments (a); expected: diff PATH PATH"),
+    (["show", "a", "b"], "show got 2 arguments (a b); expected: show PATH"),
   ],
 )
 def test_wrong_commands(arguments, message):

@@ -69,13 +69,6 @@ def test_without_requests_there_is_no_file(tmp_path, checks, sizes):
   assert warm_up.read(str(tmp_path)) == []
 
 
-@pytest.mark.parametrize("size", [0, 1, 127, 128, 16383, 16384, 2**21 + 5])
-def test_lengths_of_any_size_are_encoded(size):
-  content = bytes(size)
-  [found] = warm_up._contents(warm_up._field(2, content))[2]
-  assert found == content
-
-
 LOG = warm_up.prediction_log("serving_default", {"x": np.ones(3)})
 
 
