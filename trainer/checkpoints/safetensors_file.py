@@ -17,6 +17,7 @@ https://github.com/huggingface/safetensors#format.
 import contextlib
 import dataclasses
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -33,22 +34,9 @@ INDEX_ENDING = ".safetensors.index.json"
 
 _INDEX_FORM = {"weight_map": dict[str, str], ...: object}
 
-_DTYPES = {
-  "BOOL": "bool",
-  "U8": "uint8",
-  "U16": "uint16",
-  "U32": "uint32",
-  "U64": "uint64",
-  "I8": "int8",
-  "I16": "int16",
-  "I32": "int32",
-  "I64": "int64",
-  "F16": "float16",
-  "BF16": "bfloat16",
-  "F32": "float32",
-  "F64": "float64",
-  "C64": "complex64",
-}
+# The format's names of dtypes are these with the number of bits: F32, BF16; and BOOL.
+_KINDS = {"F": "float", "BF": "bfloat", "I": "int", "U": "uint", "C": "complex"}
+_DTYPE = re.compile(r"([A-Z]+)(\d+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,11 +116,13 @@ def _part(path):
 
 def _shape_of(path, name, part):
   kind = part.get_dtype()
-  if kind not in _DTYPES:
+  match = _DTYPE.fullmatch(kind)
+  if kind != "BOOL" and (match is None or match[1] not in _KINDS):
     raise errors.CheckpointError(
-      f"{path}: {name} has the dtype {kind}; expected one of {', '.join(_DTYPES)}."
+      f"{path}: {name} has the dtype {kind}; expected BOOL, or one of {', '.join(_KINDS)} with the "
+      "number of bits, such as F32."
     )
-  return tuple(part.get_shape()), _DTYPES[kind]
+  return tuple(part.get_shape()), f"{_KINDS[match[1]]}{match[2]}" if match else "bool"
 
 
 def write(path: str, values: Mapping[str, np.ndarray]) -> None:

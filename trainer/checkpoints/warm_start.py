@@ -113,16 +113,12 @@ class WarmStartReport:
       name if name == previous else f"{name} (from {previous})"
       for name, previous in self.loaded.items()
     ]
-    return _table(
-      self.path,
-      {
-        "loaded": loaded,
-        "missing": [],
-        "wrong shape": [],
-        "left out": self.left_out,
-        "unexpected": self.unexpected,
-      },
-    )
+    rows = {"loaded": loaded, "left out": self.left_out, "unexpected": self.unexpected}
+    lines = [f"Warm start from {self.path}:"]
+    for title, names in rows.items():
+      shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+      lines.append(f"  {title:<12}{len(names):>5}  {shown}".rstrip())
+    return "\n".join(lines)
 
 
 def as_settings(warm_start_from: WarmStartSettings | str | os.PathLike) -> WarmStartSettings:
@@ -205,9 +201,7 @@ def _read(settings, source, variables, own):
     if not _fits(variables[name], *source.shapes[previous], axes.get(name))
   }
   if missing or differing:
-    raise errors.CheckpointError(
-      _problem(source, variables, missing, differing, loaded, left_out, unexpected, notes, axes)
-    )
+    raise errors.CheckpointError(_problem(source, variables, missing, differing, notes, axes))
   stored = source.read(sorted(set(loaded.values())))
   values = {}
   for name, previous in loaded.items():
@@ -309,55 +303,37 @@ def _layers(previous, variables, own):
   return {previous[name]: places.get(name, (0, 1)) for name in variables}
 
 
-def _problem(source, variables, missing, differing, loaded, left_out, unexpected, notes, axes):
-  def of_model(name):
-    variable = variables[name]
-    shape, dtype = tuple(variable.shape.as_list()), variable.dtype.base_dtype.name
-    return f"{shape} {dtype} in the model"
-
+def _problem(source, variables, missing, differing, notes, axes):
   lines = [
     f"  {name}: "
     f"{notes.get(previous) or ('not there' if name == previous else f'no {previous} there')}; "
-    f"{of_model(name)}"
+    f"{_of_model(variables[name])}"
     for name, previous in missing.items()
   ]
-  lines += [
-    f"  {name}: {tuple(source.shapes[previous][0])} {source.shapes[previous][1]} "
-    f"there{'' if name == previous else f' as {previous}'}"
-    f"{f', taken in the order {axes[name]}' if name in axes else ''}; "
-    f"{of_model(name)}"
-    for name, previous in differing.items()
-  ]
-  table = _table(
-    source.path,
-    {
-      "fitting": [name for name in loaded if name not in differing],
-      "missing": list(missing),
-      "wrong shape": list(differing),
-      "left out": left_out,
-      "unexpected": unexpected,
-    },
-  )
+  for name, previous in differing.items():
+    shape, dtype = source.shapes[previous]
+    order = f", taken in the order {axes[name]}" if name in axes else ""
+    lines.append(
+      f"  {name}: {tuple(shape)} {dtype} there{'' if name == previous else f' as {previous}'}{order}; "
+      f"{_of_model(variables[name])}"
+    )
   cut = lines[:_SHOWN] + (["  ..."] if len(lines) > _SHOWN else [])
   first = next(iter({**missing, **differing}))
   first = re.escape(first.rpartition("/")[0] or first)
   return "\n".join(
     [
-      f"The warm start misses variables in {source.path}.",
+      f"The warm start misses variables in {source.path}: {len(missing)} are not there, and "
+      f"{len(differing)} have another shape or kind.",
       *cut,
-      table,
       f'WarmStartSettings.vars_to_warm_start selects variables ("(?!{first})" leaves a part out), '
       "var_name_to_prev_var_name gives their names in the checkpoint.",
     ]
   )
 
 
-def _table(path, rows):
-  lines = [f"Warm start from {path}:"]
-  for title, names in rows.items():
-    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-    lines.append(f"  {title:<12}{len(names):>5}  {shown}".rstrip())
-  return "\n".join(lines)
+def _of_model(variable):
+  shape, dtype = tuple(variable.shape.as_list()), variable.dtype.base_dtype.name
+  return f"{shape} {dtype} in the model"
 
 
 def _compiled(pattern, setting):
