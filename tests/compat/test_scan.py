@@ -15,7 +15,7 @@ from absl.testing import flagsaver
 from tests import warm
 from trainer.cli import command as cli_command
 from trainer.compat import __main__ as command
-from trainer.compat.scan import apis, imports, refused, report, source, trial, verdicts
+from trainer.compat.scan import apis, imports, refused, report, source, verdicts
 
 
 def changed(text, api="v1"):
@@ -525,26 +525,6 @@ def test_an_absent_name_is_reported_with_a_name_that_is_there(name, api, advice)
   verdict = verdicts.of(name, api)
   assert verdict.status == verdicts.ABSENT
   assert advice in verdict.advice
-
-
-def test_run_imports_each_module_in_a_process_of_its_own(tmp_path):
-  files = {
-    "package/__init__.py": "",
-    "package/inner.py": "import trainer.compat.v1 as tf\nfrom . import missing\n",
-    "trainer.py": "import trainer.compat.v1 as tf\nsize = 1\n",
-    "main.py": "import trainer.compat.v1 as tf\nfrom trainer import size\nassert tf.__version__\n",
-    "other.py": "raise ValueError('does not use TensorFlow')\n",
-  }
-  for name, text in files.items():
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).write_text(text)
-  sources = [source.read(path) for path in source.files([str(tmp_path)])]
-  failed = trial.failures(sources, [str(tmp_path)])
-  path = str(tmp_path / "package" / "inner.py")
-  assert failed == {
-    path: "ImportError: cannot import name 'missing' from 'package' "
-    f"({tmp_path / 'package' / '__init__.py'})"
-  }
 
 
 def test_a_star_and_a_name_that_is_given_are_no_absent_names(tmp_path):

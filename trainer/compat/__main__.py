@@ -2,10 +2,10 @@
 
 Reads the Python files without running them. Prints the changes of their imports as a diff, and
 whether each program means names of TensorFlow 1 or 2 by a plain `tensorflow`. For each name, prints
-its source: TensorFlow, trainer.compat, or nothing. --run imports each module in its own process.
+its source: TensorFlow, trainer.compat, or nothing.
 The exit status is 1 if a name cannot work, if the names that a program means are unclear, if a file
-is no Python 3, if a package is not installed, if a program does what Octet refuses (a line `fed`,
-`session`, `keras2`, `own` or `older`), or if an import of --run fails.
+is no Python 3, if a package is not installed, or if a program does what Octet refuses (a line
+`fed`, `session`, `keras2`, `own` or `older`).
 """
 
 import itertools
@@ -18,12 +18,6 @@ from trainer import errors
 from trainer.cli import command
 
 _WRITE = flags.DEFINE_bool("write", False, "Write the changed imports to the files.")
-_RUN = flags.DEFINE_bool(
-  "run",
-  False,
-  "Import each module that uses TensorFlow, and report failures. This runs the module's "
-  "top-level code.",
-)
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 _API = flags.DEFINE_enum(
   "api",
@@ -35,7 +29,7 @@ _API = flags.DEFINE_enum(
 
 
 def main(argv: list[str]) -> None:
-  from trainer.compat.scan import apis, imports, modules, refused, report, source, trial, verdicts
+  from trainer.compat.scan import apis, imports, modules, refused, report, source, verdicts
 
   if len(argv) < 2:
     raise errors.SettingError(
@@ -59,28 +53,24 @@ def main(argv: list[str]) -> None:
   refusals = refused.found(programs)
   refused_lines = [*itertools.chain(*refusals.values())]
   diffs = report.diffs(programs)
-  if _RUN.value and diffs and not _WRITE.value:
-    raise errors.SettingError("--run imports the files on the disk: add --write.")
   if _WRITE.value:  # flush before printing, because the reader may stop: `... | head`
     for program in programs:
       for one in program.sources:
         changed = imports.changed(one, program.api)
         if changed != one.text:
           one.path.write_bytes(changed.encode(one.encoding))
-  failed = trial.failures(sources, argv[1:]) if _RUN.value else {}
   if _JSON.value:
-    more = dict(diffs=diffs, unread=unread, failed=failed, missing=missing)
+    more = dict(diffs=diffs, unread=unread, missing=missing)
     told = report.as_json(programs, found, {**more, **refusals}) + "\n"
   else:
     lines = [f"unread  {path}, not changed: {why}" for path, why in unread.items()]
     lines += [*report.choices(programs), report.table(found), *report.own_trainers(programs)]
     lines += [*refused_lines, *report.not_installed(missing, programs)]
-    lines += [f"failed  {path}: its import raises {why}" for path, why in failed.items()]
     told = "".join(diffs.values()) + "".join(f"{line}\n" for line in lines)
   _tell(told)
   is_unsure = any(program.api is None for program in programs)
   is_absent = any(row["status"] == verdicts.ABSENT for row in found)
-  sys.exit(any([unread, is_unsure, is_absent, missing, failed, refused_lines]))
+  sys.exit(any([unread, is_unsure, is_absent, missing, refused_lines]))
 
 
 def _tell(text: str) -> None:

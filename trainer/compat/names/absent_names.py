@@ -53,7 +53,6 @@ _UNUSED = {
   },
   "contrib.metrics": {
     "aggregate_metric_map aggregate_metrics": "a dict of pairs for eval_metric_ops",
-    "streaming_covariance": "streaming_pearson_correlation",
   },
   "contrib.nn": "tf.math",
   "contrib.opt": {

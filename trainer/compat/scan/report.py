@@ -168,7 +168,7 @@ def as_json(
   programs: list[Program], found: list[dict[str, object]], more: dict[str, object]
 ) -> str:
   """All as JSON: {"programs": [...], "names": [...], "diffs": {path: diff}, "unread": {path: why},
-  "own_trainers": [...], "failed": {path: why}, "missing": {package: [place, ...]}},
+  "own_trainers": [...], "missing": {package: [place, ...]}},
   and the lines of refused.found.
 
   Args:

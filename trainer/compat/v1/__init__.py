@@ -169,13 +169,7 @@ MODULES = {
     }
   ),
   "contrib.losses.metric_learning": Names(f"{_SLIM}.losses.metric_learning"),
-  "contrib.metrics": Names(
-    ".contrib.metrics",
-    homes={
-      ".graph_mode.metrics": """streaming_mean=mean streaming_mean_tensor=mean_tensor
-        streaming_percentage_less=percentage_below"""
-    },
-  ),
+  "contrib.metrics": Names(".contrib.metrics"),
   "contrib.opt": Names(".contrib.opt"),
   "contrib.predictor": Names(".contrib.predictor"),
   "contrib.quantize": Names(),  # as contrib.cloud
