@@ -29,7 +29,7 @@ from absl import logging
 from trainer import errors
 from trainer.cli import processes
 from trainer.devices import cluster as cluster_lib
-from trainer.devices import early_tensors, gpu_config, gpus, replica
+from trainer.devices import gpu_config, gpus, replica
 from trainer.pjrt import devices as pjrt_devices
 from trainer.pjrt import hosts as hosts_lib
 from trainer.pjrt import installed as pjrt_installed
@@ -331,11 +331,9 @@ def _make_virtual_cores(count):
         cpu, [tf.config.LogicalDeviceConfiguration()] * count
       )
     except RuntimeError as error:
-      found = early_tensors.places()
-      started = f" Made before: {', '.join(found[:3])}." if found else ""
       raise errors.SettingError(
         f"--device=cpu:{count}: TensorFlow has already started in this process with fewer virtual "
-        f"cores.{started} Make tensors, variables and layers inside the model_fn, or call "
+        f"cores. Make tensors, variables and layers inside the model_fn, or call "
         f'trainer.connect("cpu:{count}") before making the first one (in a notebook: after a '
         "restart)."
       ) from error

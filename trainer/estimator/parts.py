@@ -61,31 +61,14 @@ class Parts:
     self.lock = training_lock.TrainingLock(model_dir, config.force, is_needed=device.is_chief)
     self.thread_lock = thread_lock.ThreadLock(f"the Estimator of {model_dir}")
     self.checkpoints = _checkpoints(model_dir, config)
-    sizes = batch_sizes.all_on(device.replicas)
-    self.program = step.Program(
-      model_fn,
-      strategy=device.strategy,
-      params=params,
-      batch_sizes={kind: size.per_core for kind, size in sizes.items()},
-      config=config,
-      uses_cpu_kernels=device.uses_cpu_kernels(config.cpu_kernels),
-      xla_devices=device.xla_devices,
-    )
+    self.program = _program(model_fn, params, batch_sizes, config, device)
+    warm = None if warm_start_from is None else warm_start.as_settings(warm_start_from)
     self.values = model_values.ModelValues(
-      self.program.store,
-      self.checkpoints,
-      None if warm_start_from is None else warm_start.as_settings(warm_start_from),
-      config.evaluate_ema,
+      self.program.store, self.checkpoints, warm, config.evaluate_ema
     )
-    is_one_cpu = device.kind == "cpu" and device.replicas == 1
-    loops = device_loops.DeviceLoops(self.program, config, device.replicas, is_one_cpu)
-    self.feeder = feeder.Feeder(
-      feeder.layout_of(device, config),
-      lambda kind: batch_sizes.resolve(kind, device.replicas).per_core,
-      config,
-      params,
-      watchdog.stage,
-    )
+    loops = device_loops.DeviceLoops(self.program, config, device)
+    size_of = lambda kind: batch_sizes.resolve(kind, device.replicas).per_core
+    self.feeder = feeder.Feeder(device, size_of, config, params, watchdog.stage)
     self.inputs = loop_input.LoopInputs(self.feeder, loops)
     self.position = data_position.DataPosition()
     self.saver = saver.Saver(
@@ -124,6 +107,19 @@ class Parts:
 def _params_on(device, params):
   """Returns the params with the device's additions."""
   return dict(params, use_tpu=device.kind == "tpu")
+
+
+def _program(model_fn, params, batch_sizes, config, device):
+  sizes = batch_sizes.all_on(device.replicas)
+  return step.Program(
+    model_fn,
+    strategy=device.strategy,
+    params=params,
+    batch_sizes={kind: size.per_core for kind, size in sizes.items()},
+    config=config,
+    uses_cpu_kernels=device.uses_cpu_kernels(config.cpu_kernels),
+    xla_devices=device.xla_devices,
+  )
 
 
 def _checkpoints(model_dir, config):

@@ -1,6 +1,6 @@
 """Makes the dataset for a device loop from an input_fn, for each kind of run.
 
-    feeder = Feeder(Layout(replicas=8, local_replicas=8), per_core_batch_size, config, params)
+    feeder = Feeder(device, per_core_batch_size, config, params)
     dataset, batch_size = feeder.batches("train", input_fn)  # called and checked
     dataset = feeder.for_loop("eval", input_fn)              # grouped for the cores
 
@@ -9,7 +9,6 @@ A training loop reads the batches of the cores in turn. Evaluation and predictio
 """
 
 import contextlib
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,47 +21,11 @@ from trainer.inputs import call, data_service, decodable, elements, groups, tpu_
 from trainer.settings.kinds import Kind
 
 
-@dataclasses.dataclass(frozen=True)
-class Layout:
-  """The machines, from the view of an input pipeline.
-
-  Attributes:
-    replicas: the number of all cores.
-    local_replicas: the number of cores that this process feeds.
-    hosts: the number of processes that share the training data.
-    host: the number of this process.
-    needs_static_shapes: whether each tensor needs a known shape at the trace of a step.
-    job: a name that the hosts of this training share, and no other training; None for one host.
-    resembles_tpu: whether to warn of batches that fill a TPU's tiles badly.
-  """
-
-  replicas: int
-  local_replicas: int
-  hosts: int = 1
-  host: int = 0
-  needs_static_shapes: bool = True
-  job: str | None = None
-  resembles_tpu: bool = False
-
-
-def layout_of(device: device_lib.Device, config: run_config.RunConfig) -> Layout:
-  """The Layout of a device that a run of this configuration is on."""
-  return Layout(
-    device.replicas,
-    device.local_replicas,
-    hosts=device.hosts if device.is_multi_worker else 1,
-    host=device.host if device.is_multi_worker else 0,
-    job=device.link.token if device.link else None,
-    needs_static_shapes=config.static_shapes or device.replicas > 1 or device.runs_by_pjrt,
-    resembles_tpu=device.resembles_tpu,
-  )
-
-
 class Feeder:
   """Calls input_fns and makes the datasets that device loops read.
 
   Args:
-    layout: a Layout.
+    device: the Device.
     per_core_batch_size: function of a kind that returns the examples in the batch of one core.
     config: the RunConfig.
     params: dict that the input_fns get deep copies of, with "batch_size" added.
@@ -71,13 +34,14 @@ class Feeder:
 
   def __init__(
     self,
-    layout: Layout,
+    device: device_lib.Device,
     per_core_batch_size: Callable[[str], int],
     config: run_config.RunConfig,
     params: Mapping[str, Any],
     stage: Callable[[str], Any] = lambda name: contextlib.nullcontext(),
   ) -> None:
-    self._layout = layout
+    self._device = device
+    self._needs_static_shapes = config.static_shapes or device.replicas > 1 or device.runs_by_pjrt
     self._per_core_batch_size = per_core_batch_size
     self._config = config
     self._params = params
@@ -111,17 +75,17 @@ class Feeder:
       SpecError: it returned no dataset that `call` accepts.
       SettingError: RunConfig.class_weight or weight_column does not fit it.
     """
-    layout = self._layout
+    device = self._device
     batch_size = self._per_core_batch_size(kind)
     if kind == Kind.TRAIN and self._config.tpu_config.gives_host_batches:
-      batch_size *= layout.local_replicas
+      batch_size *= device.local_replicas
     # Each host trains on a share of its own. To evaluate and predict it makes the batches of the
     # whole set, so that their order does not depend on how many hosts there are.
-    hosts, host = (layout.hosts, layout.host) if kind == Kind.TRAIN else (1, 0)
+    hosts, host = (device.hosts, device.host) if kind == Kind.TRAIN else (1, 0)
     service = self._config.train_input_service if kind == Kind.TRAIN else ""
     if service:  # The service shares out among the hosts, and has no place to begin at.
       hosts, host, start = 1, 0, 0
-    context = tf.distribute.InputContext(hosts, host, layout.replicas)
+    context = tf.distribute.InputContext(hosts, host, device.replicas)
     name = f"{kind} input_fn {spec.name_of(input_fn)}"
     with self._stage(name):
       dataset = call.call(
@@ -130,9 +94,13 @@ class Feeder:
       dataset = weights.apply(dataset, kind, self._config, name)
       if service:
         dataset = data_service.distribute(
-          dataset, service, layout.job, self._config.cluster_seconds
+          dataset,
+          service,
+          # A name that the hosts of this training share, and no other training.
+          device.link.token if device.link else None,
+          self._config.cluster_seconds,
         )
-    elements.check_shapes(dataset, batch_size, kind, layout.needs_static_shapes)
+    elements.check_shapes(dataset, batch_size, kind, self._needs_static_shapes)
     return dataset, batch_size
 
   def for_loop(self, kind: str, input_fn: Callable, start: int = 0) -> tf.data.Dataset:
@@ -140,7 +108,7 @@ class Feeder:
 
     For training it has the cores' batches in turn; for evaluation and prediction, groups.
     """
-    layout = self._layout
+    device = self._device
     dataset, batch_size = self.batches(kind, input_fn, start)
     per_core = self._per_core_batch_size(kind)
     # An export serves the features of evaluation: training may have more, or others.
@@ -149,11 +117,11 @@ class Feeder:
     if kind != Kind.TRAIN:
       self._tell_gaps(f"{kind} input_fn {spec.name_of(input_fn)}", decodable.raw_of(dataset))
       broadcasts = self._config.tpu_config.broadcasts
-      grouped = groups.group(dataset, per_core, layout.replicas, broadcasts)
+      grouped = groups.group(dataset, per_core, device.replicas, broadcasts)
       return decodable.keep_mark(dataset, grouped)
     if batch_size != per_core:
-      dataset = groups.cut(dataset, layout.local_replicas)
-    if layout.resembles_tpu and layout.host == 0:
+      dataset = groups.cut(dataset, device.local_replicas)
+    if device.resembles_tpu and device.host == 0:
       for sentence in tpu_tiles.warnings(dataset.element_spec, per_core):
         logging.warning("%s", sentence)
     return groups.read_ahead(dataset)
@@ -161,7 +129,7 @@ class Feeder:
   def _tell_gaps(self, name, raw):
     """Logs, once, how many values of an evaluation are missing, or unknown to the training."""
     text, exceed = raw.describe_gaps() if raw else ("", False)
-    if text and text not in self._told_gaps and self._layout.host == 0:
+    if text and text not in self._told_gaps and self._device.host == 0:
       self._told_gaps.add(text)
       level = logging.WARNING if exceed else logging.INFO
       logging.log(level, "Unknown and missing values of the %s: %s.", name, text)

@@ -129,7 +129,7 @@ class Stack:
   elements: Any
   steps: int
   on_host: tuple
-  rows: np.ndarray | None = None
+  rows: Any = None
   first: int = 0
 
   @property

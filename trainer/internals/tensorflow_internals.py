@@ -48,11 +48,6 @@ ADD_CONTROL_DEPENDENCIES = private_names.member(
 # Brings an outside tensor into a function's graph; each captured tensor becomes an argument.
 CAPTURE = private_names.member("tensorflow.python.framework.func_graph.FuncGraph.capture")
 
-# Returns the handle of a variable that keeps the sums over several processes in order.
-ORDERING_TOKEN = private_names.member(
-  "tensorflow.python.distribute.cross_device_utils.CollectiveReplicaLauncher._get_ordering_token"
-)
-
 # The operation with which tf.compat.v1.train.AdamOptimizer updates a variable.
 APPLY_ADAM = private_names.member("tensorflow.python.ops.gen_training_ops.resource_apply_adam")
 # What that optimizer calls first in each apply_gradients.

@@ -6,7 +6,6 @@ extra `pjrt` therefore pins jax's version, see `installed`. Import this file onl
 """
 
 import ctypes
-import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,30 +21,13 @@ context = jax_mlir.make_ir_context
 
 
 def stablehlo_of_hlo(hlo: bytes) -> bytes:
-  """Returns the StableHLO of a serialised HloModuleProto, as a portable artifact."""
-  with context():
-    return portable_artifact(parse_hlo(hlo))
-
-
-def portable_artifact(module: Any) -> bytes:
-  """Returns a module in a form for later versions of jaxlib, and versions of 12 weeks before."""
-  oldest = stablehlo.get_version_from_compatibility_requirement(
-    stablehlo.StablehloCompatibilityRequirement.WEEK_12
-  )
-  code = io.BytesIO()
-  module.operation.write_bytecode(code)
-  return _jax.mlir.serialize_portable_artifact(code.getvalue(), oldest)
-
-
-def parse_hlo(hlo: bytes) -> Any:
-  """Returns the module of a serialised HloModuleProto. Call it in a `context`."""
-  return _without_copies(ir.Module.parse(_jax.mlir.hlo_to_stablehlo(hlo)))
+  """Returns the StableHLO of a serialised HloModuleProto, as MLIR's bytecode."""
+  return _jax.mlir.hlo_to_stablehlo(hlo)
 
 
 def parse_stablehlo(code: bytes) -> Any:
-  """Returns the module of a portable artifact. Call it in a `context`."""
-  module = _jax.mlir.deserialize_portable_artifact(code)
-  return ir.Module.parse(module) if isinstance(module, str | bytes) else module  # str: jaxlib 0.8
+  """Returns the module of StableHLO, as bytecode or text. Call it in a `context`."""
+  return _without_copies(ir.Module.parse(code))
 
 
 def _without_copies(module):

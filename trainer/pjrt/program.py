@@ -78,8 +78,8 @@ class Program:
   """A program of one of several replicas.
 
   Attributes:
-    code: StableHLO, a portable artifact; see `jaxlib_internals.stablehlo_of_hlo`. b"" before the
-      lowering: then only a compiled form can be loaded.
+    code: StableHLO, see `jaxlib_internals.stablehlo_of_hlo`. b"" before the lowering: then only a
+      compiled form can be loaded.
     arguments: in the code's order.
     results: in the code's order.
     replicas: the number of devices that run it together.

@@ -36,9 +36,7 @@ class Steps:
     self._per_core = per_core
     params = dict(experiment.params, use_tpu=kind == "tpu")
     device = device_lib.Device(kind, replica.OneOfMany(replicas, packs=kind == "xla"))
-    self._feeder = feeder.Feeder(
-      feeder.layout_of(device, experiment.config), per_core.__getitem__, experiment.config, params
-    )
+    self._feeder = feeder.Feeder(device, per_core.__getitem__, experiment.config, params)
     model_fn = spec.ModelFn(experiment.model_fn)
     model_fn.check_params(experiment.params)
     self._config = experiment.config

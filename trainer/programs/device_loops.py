@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import run_config
+from trainer.devices import device as device_lib
 from trainer.inputs import groups as input_groups
 from trainer.programs import (
   eval_loop,
@@ -39,32 +40,27 @@ class DeviceLoops:
   Args:
     program: the step.Program.
     config: the RunConfig.
-    replicas: the number of cores, of all hosts.
-    is_one_cpu: whether the device is a CPU as one core.
+    device: the Device.
 
   Attributes:
     program: see Args.
   """
 
   def __init__(
-    self,
-    program: step_lib.Program,
-    config: run_config.RunConfig,
-    replicas: int,
-    is_one_cpu: bool = False,
+    self, program: step_lib.Program, config: run_config.RunConfig, device: device_lib.Device
   ) -> None:
     self.program = program
     self._config = config
-    self._replicas = replicas
-    self._is_one_cpu = is_one_cpu
+    self._device = device
+    self._is_one_cpu = device.kind == "cpu" and device.replicas == 1
     self._host = host_call.HostCall(config.tpu_config.host_call_every_n_steps)
-    self._train = train_loop.TrainLoop(program, replicas, is_one_cpu, self._host)
+    self._train = train_loop.TrainLoop(program, device.replicas, self._is_one_cpu, self._host)
     self._metrics: dict[str, host_metrics.HostMetrics] = {}  # by the evaluation's name
     self._traces: dict[Any, Any] = {}
 
   def without_traces(self) -> "DeviceLoops":
     """Returns device loops of the same program and variables, without traces."""
-    return DeviceLoops(self.program, self._config, self._replicas, self._is_one_cpu)
+    return DeviceLoops(self.program, self._config, self._device)
 
   def trace_training(self, element_spec: Any, is_endless: bool) -> Training:
     """Traces a training loop.
@@ -99,7 +95,7 @@ class DeviceLoops:
       ModelFnError: the model_fn raised.
     """
     metrics = self._metrics.setdefault(name, host_metrics.HostMetrics(self.program.store))
-    program, replicas = self.program, self._replicas
+    program, replicas = self.program, self._device.replicas
     if program.store.on_xla is not None:
       core = input_groups.core_spec(group_spec)
       made = self._group_program(plan_lib.plan(self._config, kind, core, groups))

@@ -52,9 +52,6 @@ class Watch:
     own: dicts of name → allowed variable; they may still grow.
     asked_for: the variables of the first dict that this trace has asked for, which may still grow
       too; None if the trace may use the others.
-
-  Attributes:
-    of_tensorflow: ids of the handles of TensorFlow's own variables.
   """
 
   def __init__(
@@ -66,7 +63,6 @@ class Watch:
     self._asked_for = asked_for
     self._names: dict = {}  # by id of a handle, (place of the dict in `own`, name)
     self._known = [0] * len(own)  # how many variables of each dict are in _names
-    self.of_tensorflow: set[int] = set()
     self._found: dict = {}  # by id, (variable, use, place)
 
   def scope(self) -> contextlib.AbstractContextManager[None]:
@@ -75,8 +71,6 @@ class Watch:
 
   def see(self, handle: tf.Tensor) -> None:
     """Notes the variable of an eager handle that a function uses, if it is from outside."""
-    if id(handle) in self.of_tensorflow:
-      return
     home, name = self._name_of(handle)
     if home is None:
       self.add(handle, "used")
@@ -146,14 +140,6 @@ def _capture(original, graph, tensor, *args, **kwargs):
   if tensorflow_internals.is_variable_handle(tensor):
     _watch.get().see(tensor)
   return original(graph, tensor, *args, **kwargs)
-
-
-@patches.replaces(*tensorflow_internals.ORDERING_TOKEN, inside=_watch)
-def _get_ordering_token(original, launcher):
-  token = original(launcher)
-  if token is not None:
-    _watch.get().of_tensorflow.add(id(token))
-  return token
 
 
 def _described(what, variables):

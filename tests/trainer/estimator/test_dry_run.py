@@ -38,7 +38,7 @@ def input_fn(params):
 
 def step(kind, run, values=None):
   inputs = Inputs(run)
-  text = dry_run.try_step(kind, input_fn, inputs, None, values or Values(), "my_model", start=3)
+  text = dry_run.try_step(kind, input_fn, inputs, values or Values(), "my_model", start=3)
   assert inputs.asked == [(kind, input_fn, 3)]
   head, _, what = text.partition(" s: ")
   assert head.startswith(f"one {kind} step in ")

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import programs
+from tests.trainer.inputs import devices
 from trainer import errors, run_config
 from trainer.inputs import data_service, feeder
 from trainer.settings.kinds import Kind
@@ -22,11 +23,13 @@ def service():
   del workers, dispatcher
 
 
-def feeder_of(service, **layout):
+def feeder_of(service, **device):
   return feeder.Feeder(
-    feeder.Layout(1, 1, needs_static_shapes=False, **layout),
+    devices.Device(**device),
     lambda kind: 4,
-    run_config.RunConfig(train_input_service=service, cluster_timeout_secs=0.0),
+    run_config.RunConfig(
+      train_input_service=service, cluster_timeout_secs=0.0, static_shapes=False
+    ),
     {},
   )
 

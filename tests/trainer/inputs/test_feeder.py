@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.trainer.inputs import devices
 from trainer import errors, run_config
 from trainer.inputs import feeder
 
@@ -14,9 +15,9 @@ PER_CORE = 2
 
 def make(local_replicas=1, hosts=1, host=0, stage=None, **tpu_config):
   config = run_config.RunConfig(tpu_config=run_config.TPUConfig(**tpu_config))
-  layout = feeder.Layout(local_replicas * hosts, local_replicas, hosts, host)
+  device = devices.Device(local_replicas * hosts, local_replicas, hosts, host)
   arguments = {} if stage is None else {"stage": stage}
-  return feeder.Feeder(layout, lambda kind: PER_CORE, config, {"depth": 3}, **arguments)
+  return feeder.Feeder(device, lambda kind: PER_CORE, config, {"depth": 3}, **arguments)
 
 
 def numbers(count, repeat=False):
@@ -62,8 +63,8 @@ def test_hosts_share_training_data_and_each_evaluates_all():
 
 
 def test_hosts_share_the_groups_of_an_evaluation():
-  layout = feeder.Layout(4, 2, hosts=2, host=1)
-  feed = feeder.Feeder(layout, lambda kind: PER_CORE, run_config.RunConfig(), {})
+  device = devices.Device(4, 2, hosts=2, host=1)
+  feed = feeder.Feeder(device, lambda kind: PER_CORE, run_config.RunConfig(), {})
   element, rows = next(iter(feed.for_loop("eval", numbers(10))))
   assert element[1].shape == (4, PER_CORE)
   assert rows.numpy().tolist() == [PER_CORE] * 4

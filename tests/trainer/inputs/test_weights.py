@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import trainer
+from tests.trainer.inputs import devices
 from trainer import errors, run_config, spec
 from trainer.inputs import decodable, feeder
 
@@ -22,7 +23,7 @@ def dataset_of(labels, *weights, **features):
 def fed(dataset, kind="train", **config):
   """The only batch of a dataset, as a device loop reads it."""
   feed = feeder.Feeder(
-    feeder.Layout(1, 1), lambda kind: BATCH, run_config.RunConfig(**config), params={}
+    devices.Device(), lambda kind: BATCH, run_config.RunConfig(**config), params={}
   )
   return next(iter(feed.batches(kind, lambda: dataset)[0]))
 
@@ -86,7 +87,7 @@ def test_an_export_does_not_ask_for_the_weights():
     dataset_of(LABELS, w=np.ones(6)), columns, lambda given: {"x": given["a"], "w": given["w"]}
   )
   feed = feeder.Feeder(
-    feeder.Layout(1, 1), lambda kind: BATCH, run_config.RunConfig(weight_column="w"), params={}
+    devices.Device(), lambda kind: BATCH, run_config.RunConfig(weight_column="w"), params={}
   )
   changed, _ = feed.batches("eval", lambda: dataset)
   raw = decodable.raw_of(changed)

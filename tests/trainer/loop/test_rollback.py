@@ -29,8 +29,8 @@ def make(policy="rollback", values=None, **parts):
   settings = dict(
     config=run_config.RunConfig(on_non_finite=policy),
     model_dir="/run",
-    # The search for the cause needs real steps; several machines cannot make it.
-    device=types.SimpleNamespace(is_multi_worker=True, runs_by_pjrt=False),
+    # The search for the cause needs real steps; XLA devices cannot make it.
+    device=types.SimpleNamespace(runs_by_pjrt=True),
     program=types.SimpleNamespace(global_step=tf.Variable(100, dtype=tf.int64)),
     variables=None,
     values=values or Values(),

@@ -16,8 +16,9 @@ def loops(monkeypatch):
   monkeypatch.setattr(train_loop.TrainLoop, "trace", lambda *_: types.SimpleNamespace())
   monkeypatch.setattr(eval_loop, "TracedEvaluation", lambda *given: types.SimpleNamespace(of=given))
   monkeypatch.setattr(predict_loop, "trace", lambda *_: types.SimpleNamespace())
+  device = types.SimpleNamespace(kind="cpu", replicas=1)
   program = types.SimpleNamespace(store=types.SimpleNamespace(on_xla=None))
-  return device_loops.DeviceLoops(program, run_config.RunConfig(), 1)
+  return device_loops.DeviceLoops(program, run_config.RunConfig(), device)
 
 
 def spec(size=3):
