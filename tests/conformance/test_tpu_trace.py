@@ -46,8 +46,8 @@ def test_many_steps_are_one_program(case, kind):
   )
   element = case.train_input_fn({"batch_size": PER_CORE}).element_spec
   with tf.variable_creator_scope(abstract_variables.without_values):
-    traced = xla_program.trace(program, plan.Plan(kind, element, CORES, STEPS, limit_bytes=2**24))
-  made = xla_program.of(traced, program.store, CORES).source.lower()
+    traced = xla_program.trace(program, plan.Plan(kind, element, STEPS, limit_bytes=2**24))
+  made = xla_program.of(traced, program.store, CORES).lower()
   assert made.replicas == CORES
   assert all(result.updates for result in made.results)
   operations = graph_operations.walk(traced.concrete.graph)

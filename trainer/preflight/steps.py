@@ -100,7 +100,7 @@ class Steps:
       LowerError: XLA cannot compile it, or it does not work without variables.
     """
     replicas = self.program.strategy.num_replicas_in_sync
-    source = xla_program.of(traced, self.program.store, replicas).source
+    source = xla_program.of(traced, self.program.store, replicas)
     source.lower()
     return source
 

@@ -53,24 +53,6 @@ class TracedProgram:
     return tf.nest.flatten(self.plan.arguments)
 
 
-@dataclasses.dataclass(frozen=True)
-class XlaProgram:
-  """A program for XLA devices.
-
-  Attributes:
-    source: what PJRT compiles, or finds compiled.
-    inputs: the names of the leaves of its stack, flat.
-  """
-
-  source: pjrt_program.Source
-  inputs: tuple[str, ...]
-
-  @property
-  def variables(self) -> tuple[pjrt_program.Argument, ...]:
-    """The arguments that are variables."""
-    return self.source.signature.variables
-
-
 def trace(program: step_lib.Program, plan: plan_lib.Plan) -> TracedProgram:
   """Traces a program as one replica of many.
 
@@ -111,7 +93,7 @@ def trace_longest(program: step_lib.Program, plan: plan_lib.Plan) -> TracedProgr
       plan = dataclasses.replace(plan, length=max(error.groups, 1))
 
 
-def of(traced: TracedProgram, store: Any, replicas: int) -> XlaProgram:
+def of(traced: TracedProgram, store: Any, replicas: int) -> pjrt_program.Source:
   """Makes a program of one of many replicas that takes a stack. Lowers it on demand.
 
   Args:
@@ -120,7 +102,7 @@ def of(traced: TracedProgram, store: Any, replicas: int) -> XlaProgram:
     replicas: the number of devices that run it together.
 
   Raises:
-    LowerError: Octet cannot remove the variables. `source.lower` raises the same if XLA cannot
+    LowerError: Octet cannot remove the variables. `Source.lower` raises the same if XLA cannot
       compile the program.
   """
   functionalized = lowering.functionalize_traced(traced.concrete, traced.global_step.handle)
@@ -131,10 +113,8 @@ def of(traced: TracedProgram, store: Any, replicas: int) -> XlaProgram:
   names = [each.name for each in arguments]
   results = [arguments[index] for index in functionalized.assigned]
   leaves = traced.specs[:-2]  # then first and count
-  inputs = tuple(f":input/{index}" for index in range(len(leaves)))
   arguments += [
-    _argument(name, spec, pjrt_program.Role.INPUT)
-    for name, spec in zip(inputs, leaves, strict=True)
+    _argument(f":input/{index}", spec, pjrt_program.Role.INPUT) for index, spec in enumerate(leaves)
   ]
   arguments += [
     _argument(name, tf.TensorSpec([], tf.int32), pjrt_program.Role.SCALAR)
@@ -155,7 +135,7 @@ def of(traced: TracedProgram, store: Any, replicas: int) -> XlaProgram:
     return dataclasses.replace(signature, code=jaxlib_internals.stablehlo_of_hlo(hlo))
 
   digest = graph_digest.of(traced.concrete, signature)
-  return XlaProgram(pjrt_program.Source(signature, digest, graph_digest.versions(), lower), inputs)
+  return pjrt_program.Source(signature, digest, graph_digest.versions(), lower)
 
 
 class OnDevices:
@@ -175,13 +155,13 @@ class OnDevices:
   def __init__(self, traced: TracedProgram, store: Any) -> None:
     self.variables = store.on_xla
     self._kind = traced.plan.kind
-    self._made = of(traced, store, self.variables.devices.count)
-    self.variables.prepare(self._made.source)
+    self._source = of(traced, store, self.variables.devices.count)
+    self.variables.prepare(self._source)
 
   @functools.cached_property
   def executable(self) -> Any:
     """The execution.Executable."""
-    return self.variables.compile(self._made.source, self._kind)
+    return self.variables.compile(self._source, self._kind)
 
   def put(self, stacked: Sequence[Any]) -> dict[str, Any]:
     """Puts a stack on the devices.
@@ -192,14 +172,14 @@ class OnDevices:
     of_cores = [tf.nest.flatten(element) for element in stacked]
     return self.executable.put_inputs(
       {
-        name: [np.asarray(leaves[index]) for leaves in of_cores]
-        for index, name in enumerate(self._made.inputs)
+        each.name: [np.asarray(leaves[index]) for leaves in of_cores]
+        for index, each in enumerate(self._source.signature.of_roles(pjrt_program.Role.INPUT))
       }
     )
 
   def give_variables(self) -> None:
     """Copies the program's missing variables to the devices, see XlaVariables.give."""
-    self.variables.give(self._made.variables)
+    self.variables.give(self._source.signature.variables)
 
   def start(self, stack: stacks.Stack, count: int) -> None:
     """Starts the next steps of a stack, and returns while the devices work.

@@ -58,12 +58,8 @@ class StepsProgram:
     """Returns a reader of per-core batches in stacks."""
     devices = self._variables.devices
     stacked = stacks.stack(dataset, self.plan.length, len(devices.local))
-    self.compile()
+    _ = self._program.executable  # which compiles it before anyone reads the input
     return stacks.StackReader(stacked, self._program.put, devices.exchange)
-
-  def compile(self) -> Any:
-    """Returns the execution.Executable, made at the first call."""
-    return self._program.executable
 
   def run(self, reader: stacks.StackReader, steps: int) -> dict[str, Any]:
     """Runs the loop.
