@@ -32,10 +32,7 @@ EXTRAS = {
   "benchmarks/exports.py": ["onnx", "openvino"],
 }
 # Where they are not installed.
-NAMES = {
-  "mlflow": "mlflow-skinny",
-  "pynvml": "nvidia-ml-py",
-}
+NAMES = {"mlflow": "mlflow-skinny", "pynvml": "nvidia-ml-py"}
 OWN = {"trainer", "models", "input_pipelines", "benchmarks", "tests"}
 CAPPED = ("tensorflow-cpu", "tensorflow", "keras", "gin-config", "tensorboard")
 

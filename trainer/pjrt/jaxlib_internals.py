@@ -112,6 +112,9 @@ def _argument_attributes(function, count):
 _PACKED = (("xla_tpu_buffer_assignment_enable_fast_merge_fallback", False),)
 # Sums in a fixed order, and no choice of kernels by their measured time.
 _DETERMINISTIC = (("xla_gpu_deterministic_ops", True),)
+# On a CPU, a convolution in one of YNNPACK's fusions took 4 times as long as one outside of them
+# (jaxlib 0.10.2, AMD EPYC with AVX2).
+_UNFUSED = (("xla_cpu_experimental_ynn_fusion_type", ""),)
 
 
 def _options(
@@ -154,14 +157,14 @@ def compile_for(
     options = _options(devices, dump, of_platform)
     return compile_module(module, executable_devices=_device_list(devices), compile_options=options)
 
-  if client.platform != "tpu":
+  if client.platform not in ("tpu", "cpu"):
     return compile_with(*(_DETERMINISTIC if deterministic else ()))
   try:
-    return compile_with(*_PACKED)
+    return compile_with(*(_PACKED if client.platform == "tpu" else _UNFUSED))
   except jax.errors.JaxRuntimeError as error:
     if "No such compile option" not in str(error):
       raise
-    return compile_with()  # An earlier libtpu, with the better way alone.
+    return compile_with()  # Another libtpu or jaxlib, which has one way alone.
 
 
 def serialize(executable: Any) -> bytes:

@@ -40,6 +40,7 @@ class Steps:
     model_fn = spec.ModelFn(experiment.model_fn)
     model_fn.check_params(experiment.params)
     self._config = experiment.config
+    self._platform = "tpu" if kind == "tpu" else "cpu"
     self.program = step.Program(
       model_fn,
       strategy=device.strategy,
@@ -88,7 +89,7 @@ class Steps:
     # The compiler needs shapes alone, and this machine may lack the memory for the values.
     with tf.variable_creator_scope(abstract_variables.without_values):
       made = plan.plan(self._config, kind, element, groups)
-      return xla_program.trace_longest(self.program, made)
+      return xla_program.trace_longest(self.program, made, self._platform)
 
   def lower(self, traced: xla_program.TracedProgram) -> pjrt_program.Source:
     """Lowers a traced program.

@@ -8,7 +8,7 @@ same way for every optimizer.
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -181,16 +181,17 @@ class Program:
       core_results.TooLarge: see CoreResults.keep.
     """
     traced = TracedStep()
+    places = _Places(first, count, plan.length)
     if plan.kind == Kind.TRAIN:
       totals = core_results.CoreTotals(self.store)
-      self._train_on_stack(traced, totals, stack, first, count)
+      self._train_on_stack(traced, totals, stack, places)
       self._warn_of_no_training(traced)
       return totals, traced
     results = core_results.CoreResults(self.store, plan.kind, plan.length, plan.limit_bytes)
-    self._run_groups(plan.kind, traced, results, stack, first, count)
+    self._run_groups(plan.kind, traced, results, stack, places)
     return results, traced
 
-  def _train_on_stack(self, traced, totals, stack, first, count):
+  def _train_on_stack(self, traced, totals, stack, places):
     def on_replica(step, index, *stack):
       totals.add(step + 1, *self._step_on_replica(Kind.TRAIN, traced, *_at(index, stack)))
 
@@ -203,18 +204,18 @@ class Program:
         with assignments.allow():
           replica_updates.update_each(lambda own: own.assign_add(1), [self.global_step])
 
-      _for_each_place(first, count, body)
+      places.for_each(body)
 
     self._run_on_replicas(on_replica, *stack, loop=on_core)
 
-  def _run_groups(self, kind, traced, results, stack, first, count):
+  def _run_groups(self, kind, traced, results, stack, places):
     def on_replica(index, *stack):
-      results.keep(index - first, self._step_on_replica(kind, traced, *_at(index, stack)))
+      results.keep(index - places.first, self._step_on_replica(kind, traced, *_at(index, stack)))
 
     step = self.global_step.read_value()
 
     def on_core(one_group, *stack):
-      _for_each_place(first, count, lambda index: one_group(step, index, *stack))
+      places.for_each(lambda index: one_group(step, index, *stack))
 
     self._run_on_replicas(on_replica, *stack, kind=kind, loop=on_core)
 
@@ -290,14 +291,24 @@ class Program:
     return [tf.nest.pack_sequence_as(results, values) for values in zip(*locals_, strict=True)]
 
 
-def _for_each_place(first, count, do):
-  """Calls `do` for `count` places of a stack, in a loop of the function in trace."""
+class _Places(NamedTuple):
+  """Places of a stack with the given length: from the first one on, as many as the count."""
 
-  def body(index):
-    do(index)
-    return index + 1
+  first: tf.Tensor
+  count: tf.Tensor
+  length: int
 
-  tf.while_loop(lambda index: index < first + count, body, [first])
+  def for_each(self, do):
+    """Calls `do` for the places, in a loop of the function in trace; for one place without."""
+    if self.length == 1:
+      do(self.first)
+      return
+
+    def body(index):
+      do(index)
+      return index + 1
+
+    tf.while_loop(lambda index: index < self.first + self.count, body, [self.first])
 
 
 def _at(index, stack):

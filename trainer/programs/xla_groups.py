@@ -49,7 +49,7 @@ class GroupProgram:
     # Each device gets the results of all devices, unless all devices belong to this process.
     copies = variables.devices.count if variables.devices.is_shared else 1
     limited = dataclasses.replace(plan, limit_bytes=plan.limit_bytes // copies)
-    traced = xla_program.trace_longest(program, limited)
+    traced = xla_program.trace_longest(program, limited, variables.devices.platform)
     self.plan = traced.plan
     self.step = traced.step
     self.cores = variables.devices.count

@@ -1,6 +1,6 @@
 """Programs for XLA devices: traced, made into code without variables, and run by PJRT.
 
-    traced = trace_longest(program, plan)
+    traced = trace_longest(program, plan, "cpu")
     on_devices = OnDevices(traced, program.store)
     on_devices.start(stacks.Stack(on_devices.put(elements), 20, elements), 20)
 
@@ -19,7 +19,7 @@ import tensorflow as tf
 from trainer import errors
 from trainer.inputs import elements, stacks
 from trainer.pjrt import program as pjrt_program
-from trainer.programs import core_results, graph_digest, lowering
+from trainer.programs import core_results, graph_digest, graph_operations, lowering
 from trainer.programs import plan as plan_lib
 from trainer.programs import step as step_lib
 from trainer.settings.kinds import Kind
@@ -80,17 +80,33 @@ def trace(program: step_lib.Program, plan: plan_lib.Plan) -> TracedProgram:
   return TracedProgram(plan, concrete, program.global_step, step, kept)
 
 
-def trace_longest(program: step_lib.Program, plan: plan_lib.Plan) -> TracedProgram:
-  """Traces the longest program of at most plan.length groups whose results fit.
+def trace_longest(program: step_lib.Program, plan: plan_lib.Plan, platform: str) -> TracedProgram:
+  """Traces the longest program of at most plan.length steps or groups that the devices run well.
 
   The trace shows the size of the groups' results. If it exceeds plan.limit_bytes, the program gets
-  fewer groups, or one if not even two groups fit. Raises the other errors of `trace`.
+  fewer groups, or one if not even two groups fit. It shows convolutions, too: a training with them
+  has one step a program on a CPU. Raises the other errors of `trace`.
+
+  Args:
+    program: the step.Program, traced as one replica of many.
+    plan: the plan.
+    platform: of the devices: "cpu", "gpu" or "tpu".
   """
   while True:
     try:
-      return trace(program, plan)
+      traced = trace(program, plan)
     except core_results.TooLarge as error:
       plan = dataclasses.replace(plan, length=max(error.groups, 1))
+      continue
+    # XLA has fast kernels for a CPU's convolutions outside of loops alone: in a loop, the gradient
+    # of a kernel took 20 to 90 times as long (jaxlib 0.10.2; github.com/jax-ml/jax/issues/12868).
+    if not (platform == "cpu" and plan.length > 1 and _has_kernel_gradients(traced.concrete.graph)):
+      return traced
+    plan = dataclasses.replace(plan, length=1)
+
+
+def _has_kernel_gradients(graph):
+  return any("BackpropFilter" in operation.type for operation in graph_operations.walk(graph))
 
 
 def of(traced: TracedProgram, store: Any, replicas: int) -> pjrt_program.Source:

@@ -33,7 +33,7 @@ class StepsProgram:
     host: calls the function of the host_call. A program ends where a call is due.
 
   Attributes:
-    plan: see Args.
+    plan: the traced plan, perhaps of one step.
     step: the TracedStep of its step.
 
   Raises:
@@ -43,8 +43,9 @@ class StepsProgram:
   def __init__(
     self, program: step_lib.Program, plan: plan_lib.Plan, host: host_call.HostCall
   ) -> None:
-    traced = xla_program.trace(program, plan)
-    self.plan = plan
+    platform = program.store.on_xla.devices.platform
+    traced = xla_program.trace_longest(program, plan, platform)
+    self.plan = traced.plan
     self.step = traced.step
     self._totals = traced.kept
     self._host = host

@@ -52,7 +52,7 @@ _UNUSED = {
     )
   },
   "contrib.metrics": {
-    "aggregate_metric_map aggregate_metrics": "a dict of pairs for eval_metric_ops",
+    "aggregate_metric_map aggregate_metrics": "a dict of pairs for eval_metric_ops"
   },
   "contrib.nn": "tf.math",
   "contrib.opt": {
