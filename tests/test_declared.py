@@ -24,7 +24,7 @@ EXTRAS = {
   "trainer/plot": ["plot"],
   "trainer/tune": ["plot"],
   "trainer/outputs/contact_sheet.py": ["plot"],
-  "trainer/outputs/engines": ["litert", "onnx", "openvino"],
+  "trainer/outputs/engines.py": ["litert", "onnx", "openvino"],
   "trainer/outputs/runtimes.py": ["onnx", "openvino"],
   "trainer/serving": ["serve"],
   "trainer/tracking": ["mlflow", "wandb"],

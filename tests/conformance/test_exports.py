@@ -8,13 +8,12 @@ import tensorflow as tf
 from tests.conformance import exported_models
 from trainer import errors
 from trainer.outputs import engines, verification
-from trainer.outputs.engines import choose
 
 
 def offered():
   """The engines whose packages are there."""
   for name in engines.NAMES:
-    needs = choose.REQUIREMENTS.get(name)
+    needs = engines.REQUIREMENTS.get(name)
     if name != "tflite_int8" and not (needs and needs.missing(converts=True)):
       yield name
 

@@ -314,7 +314,8 @@ def _problem(source, variables, missing, differing, notes, axes):
     shape, dtype = source.shapes[previous]
     order = f", taken in the order {axes[name]}" if name in axes else ""
     lines.append(
-      f"  {name}: {tuple(shape)} {dtype} there{'' if name == previous else f' as {previous}'}{order}; "
+      f"  {name}: {tuple(shape)} {dtype} there"
+      f"{'' if name == previous else f' as {previous}'}{order}; "
       f"{_of_model(variables[name])}"
     )
   cut = lines[:_SHOWN] + (["  ..."] if len(lines) > _SHOWN else [])

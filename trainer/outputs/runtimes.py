@@ -19,8 +19,7 @@ from absl import logging
 
 from trainer import errors
 from trainer.io import storage
-from trainer.outputs import freezing, served_inputs, verification
-from trainer.outputs.engines import choose, onnx_engine, openvino_engine, tflite_engine
+from trainer.outputs import engines, freezing, served_inputs, verification
 
 INT8 = "tflite_int8"
 NAMES = ("onnx", "openvino", "tflite", INT8)
@@ -43,8 +42,8 @@ def check_names(names: Sequence[str]) -> None:
       f"ExportOptions.runtimes is {names!r}: expected a list of some of {', '.join(NAMES)}."
     )
   for name in names:
-    needs = choose.REQUIREMENTS[name]
-    choose.check_installed(f"ExportOptions.runtimes has {name!r}, and this needs", needs, True)
+    needs = engines.REQUIREMENTS[name]
+    engines.check_installed(f"ExportOptions.runtimes has {name!r}, and this needs", needs, True)
 
 
 def add(
@@ -71,14 +70,14 @@ def add(
     SettingError: a converter does not take the model.
   """
   try:
-    frozen = freezing.freeze(choose.load_signature(saved_model))
+    frozen = freezing.freeze(engines.load_signature(saved_model))
   except errors.SettingError as error:
     raise errors.SettingError(
       f"ExportOptions.runtimes is {list(names)!r}, and none of them can run the model: {error}."
     ) from error
   told: dict[str, dict[str, Any]] = {}
   for name in names:
-    needs = choose.REQUIREMENTS[name]
+    needs = engines.REQUIREMENTS[name]
     try:
       contents, engine = _convert(name, frozen, sample)
     except errors.OctetError:
@@ -109,24 +108,24 @@ def add(
 def _convert(name, frozen, sample):
   """Converts a model; returns (ending of a file → its content, an engine that runs it)."""
   if name == "onnx":
-    content = onnx_engine.convert(frozen)
-    return {".onnx": content}, onnx_engine.OnnxEngine(content)
+    content = engines.convert_to_onnx(frozen)
+    return {".onnx": content}, engines.OnnxEngine(content)
   if name == "openvino":
     with tempfile.TemporaryDirectory() as folder:
       path = os.path.join(folder, "model")
-      openvino_engine.convert(frozen, path)
+      engines.write_openvino(frozen, path)
       contents = {}
       for ending in (".xml", ".bin"):
         with open(path + ending, "rb") as file:
           contents[ending] = file.read()
-      return contents, openvino_engine.OpenVinoEngine(path + ".xml")
+      return contents, engines.OpenVinoEngine(path + ".xml")
   if name == INT8 and sample is None:
     raise errors.SettingError(
       f"ExportOptions.runtimes has {INT8!r}, and needs a sample of the data: evaluate first."
     )
   examples = (lambda: _one_by_one(sample)) if name == INT8 else None
-  content = tflite_engine.convert(frozen, examples)
-  return {".tflite": content}, tflite_engine.TfliteEngine(content)
+  content = engines.convert_to_tflite(frozen, examples)
+  return {".tflite": content}, engines.TfliteEngine(content)
 
 
 def _one_by_one(sample):

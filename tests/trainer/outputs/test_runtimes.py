@@ -32,9 +32,8 @@ def test_a_runtime(name, saved_model, monkeypatch):
     pytest.skip(f"needs the extra [{name}]")
   told = description.read(saved_model)["runtimes"][name]
   # The file is what is run: nothing is converted any more.
-  for module in ("onnx_engine", "tflite_engine"):
-    monkeypatch.setattr(getattr(engines.choose, module), "convert", None)
-  monkeypatch.setattr(engines.choose.openvino_engine, "read", None)
+  for convert in ("convert_to_onnx", "convert_to_tflite", "read_for_openvino"):
+    monkeypatch.setattr(engines, convert, None)
   images = np.random.RandomState(9).rand(5, *exported_lib.SHAPE).astype(np.float32)
   found = engines.load(saved_model, name).predict_batch({"image": images})
   wanted = tf.saved_model.load(saved_model).signatures["serving_default"](image=images)
@@ -75,8 +74,8 @@ def test_names_that_are_none(names):
 
 
 def test_what_is_missing_is_said_at_once(monkeypatch):
-  needs = engines.choose.Requirements("model.onnx", None, "onnx", "no_such_package")
-  monkeypatch.setitem(engines.choose.REQUIREMENTS, "onnx", needs)
+  needs = engines.Requirements("model.onnx", None, "onnx", "no_such_package")
+  monkeypatch.setitem(engines.REQUIREMENTS, "onnx", needs)
   with pytest.raises(
     errors.SettingError, match=f"needs no_such_package: `{re.escape(installation.command('onnx'))}`"
   ):

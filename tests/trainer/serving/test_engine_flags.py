@@ -3,7 +3,7 @@
 import re
 
 from tests.trainer import mains
-from trainer.outputs.engines import choose
+from trainer.outputs import engines
 
 
 def test_the_help_lists_every_engine_and_the_defaults_exist():
@@ -11,5 +11,5 @@ def test_the_help_lists_every_engine_and_the_defaults_exist():
     from absl import flags
 
     listed = re.findall(r"\w+", flags.FLAGS["engine"].help.partition(" for ")[0])
-    assert set(listed) - {"or"} == set(choose.NAMES)
-    choose.check_name(found.ENGINE.value, found.PRECISION.value)
+    assert set(listed) - {"or"} == set(engines.NAMES)
+    engines.check_name(found.ENGINE.value, found.PRECISION.value)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.trainer.outputs.engines import timed
-from trainer.outputs.engines import measuring
+from tests.trainer.outputs import timed_engines as timed
+from trainer.outputs import engines
 
 
 def test_the_fastest_is_the_one_that_takes_the_least_time():
@@ -13,10 +13,10 @@ def test_the_fastest_is_the_one_that_takes_the_least_time():
   other = timed.Timed("quick at work", clock, 10, 1)
   by_size = {}
   for size in (1, 20):
-    seconds = measuring.measure([one, other], {"x": np.zeros(size)}, clock)
+    seconds = engines.measure([one, other], {"x": np.zeros(size)}, clock)
     by_size[size] = min((one, other), key=lambda candidate: seconds[candidate.name])
   assert list(by_size.values()) == [one, other]
-  fastest = measuring.FastestEngine(by_size, reference=one)
+  fastest = engines.FastestEngine(by_size, reference=one)
   assert fastest.name == "quick to start+quick at work"
   one.sizes, other.sizes = [], []
   for rows in (1, 19, 20, 21):
@@ -27,11 +27,11 @@ def test_the_fastest_is_the_one_that_takes_the_least_time():
 def test_measuring_fills_its_time_and_takes_longer_if_slow():
   clock = timed.Clock()
   quick, slow = timed.Timed("quick", clock, 0.03, 0), timed.Timed("slow", clock, 0.07, 0)
-  measuring.measure([quick, slow], {"x": np.zeros(1)}, clock, at_least=1.0)
+  engines.measure([quick, slow], {"x": np.zeros(1)}, clock, at_least=1.0)
   assert 9 <= len(quick.sizes) - 2 <= 10  # two calls were to warm up
   very_slow = timed.Timed("very slow", clock, 9, 0)
-  measuring.measure([very_slow], {"x": np.zeros(1)}, clock, at_least=1.0)
-  assert len(very_slow.sizes) == 2 + measuring._ROUNDS
+  engines.measure([very_slow], {"x": np.zeros(1)}, clock, at_least=1.0)
+  assert len(very_slow.sizes) == 2 + engines._ROUNDS
 
 
 def test_measured_time_is_a_usual_call_after_the_same_engine():
@@ -52,7 +52,7 @@ def test_measured_time_is_a_usual_call_after_the_same_engine():
       super().predict_batch(features)
 
   candidates = [Spinning("spinning", clock, 0.002, 0), Disturbed("disturbed", clock, 0.001, 0)]
-  found = measuring.measure(candidates, {"x": np.zeros(1)}, clock, at_least=20.0)
+  found = engines.measure(candidates, {"x": np.zeros(1)}, clock, at_least=20.0)
   assert found == {"spinning": pytest.approx(0.002), "disturbed": pytest.approx(0.001)}
 
 
@@ -68,7 +68,7 @@ class Failing(timed.Timed):
 def test_tensorflow_takes_over_from_an_engine_that_fails(caplog):
   clock = timed.Clock()
   failing, tensorflow = (Failing("failing", clock, 0, 0), timed.Timed("tensorflow", clock, 0, 0))
-  fastest = measuring.FastestEngine({1: failing, 8: failing}, tensorflow)
+  fastest = engines.FastestEngine({1: failing, 8: failing}, tensorflow)
   with caplog.at_level("WARNING"):
     for rows in (2, 3, 2):
       assert len(fastest.predict_batch({"x": np.zeros(rows)})["x"]) == rows
@@ -83,7 +83,7 @@ def test_tensorflow_takes_over_from_an_engine_that_fails(caplog):
 def test_features_at_fault_are_no_engines_failure(caplog):
   clock = timed.Clock()
   failing = Failing("failing", clock, 0, 0)
-  fastest = measuring.FastestEngine({1: failing}, Failing("tensorflow", clock, 0, 0))
+  fastest = engines.FastestEngine({1: failing}, Failing("tensorflow", clock, 0, 0))
   with pytest.raises(RuntimeError, match="odd"):
     fastest.predict_batch({"x": np.zeros(1)})
   assert (fastest.name, caplog.records) == ("failing", [])

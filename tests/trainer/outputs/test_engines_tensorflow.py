@@ -3,8 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from trainer.outputs import freezing
-from trainer.outputs.engines import tensorflow_engine
+from trainer.outputs import engines, freezing
 
 
 def test_arrays_of_any_kind_go_in_and_come_out():
@@ -23,7 +22,7 @@ def test_arrays_of_any_kind_go_in_and_come_out():
       "count": tf.size(features["x"]),
     }
 
-  engine = tensorflow_engine.TensorFlowEngine(freezing.freeze(serve.get_concrete_function()))
+  engine = engines.TensorFlowEngine(freezing.freeze(serve.get_concrete_function()))
   text = np.array([b"a", "é".encode(), b"\xff"], object)
   found = engine.predict_batch({"text": text, "x": np.arange(6, dtype=np.float32)[::2]})
   np.testing.assert_array_equal(found["twice"], np.float32([0, 4, 8]), strict=True)

@@ -1,6 +1,6 @@
 """Engines that take a known time, by a clock of their own."""
 
-from trainer.outputs.engines import engine
+from trainer.outputs import engines
 
 
 class Clock:
@@ -15,7 +15,7 @@ class Clock:
     self.now += seconds
 
 
-class Timed(engine.Engine):
+class Timed(engines.Engine):
   """Takes so many seconds for an example, and so many more for a call."""
 
   def __init__(self, name, clock, call, example):

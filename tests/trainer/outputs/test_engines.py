@@ -12,12 +12,11 @@ import pytest
 import tensorflow as tf
 
 from tests.trainer import programs
-from tests.trainer.outputs.engines import timed
+from tests.trainer.outputs import timed_engines as timed
 from tests.trainer.serving import exported as exported_lib
 from trainer import errors
 from trainer.cli import installation
 from trainer.outputs import engines
-from trainer.outputs.engines import choose, tflite_engine
 
 HAS = {"onnx": "onnxruntime", "openvino": "openvino", "openvino_parts": "openvino"}
 
@@ -82,10 +81,10 @@ def test_a_slow_model_is_measured_with_fewer_examples(saved_model, monkeypatch):
     "onnx": timed.Timed("onnx", clock, 0, 0.1),
     "openvino": timed.Timed("openvino", clock, 0.15, 0.09),
   }
-  monkeypatch.setattr(choose.Requirements, "missing", lambda self, converts: [])
-  monkeypatch.setattr(choose, "_MEASURED", ("tensorflow", *made))
-  monkeypatch.setattr(choose, "_make_engine", lambda name, *_: made[name])
-  monkeypatch.setattr(choose, "_check", lambda name, *_: made[name])
+  monkeypatch.setattr(engines.Requirements, "missing", lambda self, converts: [])
+  monkeypatch.setattr(engines, "_MEASURED", ("tensorflow", *made))
+  monkeypatch.setattr(engines, "_make_engine", lambda name, *_: made[name])
+  monkeypatch.setattr(engines, "_check", lambda name, *_: made[name])
   for engine_ in made.values():
     monkeypatch.setattr(
       engine_,
@@ -93,7 +92,7 @@ def test_a_slow_model_is_measured_with_fewer_examples(saved_model, monkeypatch):
       lambda features, self=engine_: timed.Timed.predict_batch(self, {"x": features["image"]}),
     )
   monkeypatch.setattr(
-    choose.tensorflow_engine.TensorFlowEngine,
+    engines.TensorFlowEngine,
     "predict_batch",
     lambda self, features: clock.later(0.24 * len(features["image"])),
   )
@@ -103,7 +102,7 @@ def test_a_slow_model_is_measured_with_fewer_examples(saved_model, monkeypatch):
 
 
 def test_an_engine_that_fails_at_a_measured_size_is_not_chosen(saved_model, monkeypatch):
-  class Small(choose.tensorflow_engine.TensorFlowEngine):
+  class Small(engines.TensorFlowEngine):
     """Fast, and fails for more than four examples."""
 
     name = "onnx"
@@ -113,12 +112,12 @@ def test_an_engine_that_fails_at_a_measured_size_is_not_chosen(saved_model, monk
         raise RuntimeError("an axis of 5")
       return super().predict_batch(features)
 
-  monkeypatch.setattr(choose.Requirements, "missing", lambda self, converts: [])
-  monkeypatch.setattr(choose, "_MEASURED", ("tensorflow", "onnx"))
-  monkeypatch.setattr(choose, "_load_engine", lambda name, file, frozen, *_: Small(frozen))
-  monkeypatch.setattr(choose, "_LONGEST_SECS", 1000.0)  # By the clock below.
+  monkeypatch.setattr(engines.Requirements, "missing", lambda self, converts: [])
+  monkeypatch.setattr(engines, "_MEASURED", ("tensorflow", "onnx"))
+  monkeypatch.setattr(engines, "_load_engine", lambda name, file, frozen, *_: Small(frozen))
+  monkeypatch.setattr(engines, "_LONGEST_SECS", 1000.0)  # By the clock below.
   warned = []
-  monkeypatch.setattr(choose.logging, "warning", lambda text, *args: warned.append(text % args))
+  monkeypatch.setattr(engines.logging, "warning", lambda text, *args: warned.append(text % args))
   clock = itertools.count().__next__
   chosen = engines.load(saved_model, "auto", batch_sizes=(5,), clock=clock)
   assert chosen.name == "tensorflow"
@@ -132,12 +131,12 @@ def test_auto_works_with_what_is_installed(saved_model):
 
 
 def test_an_engine_that_gives_something_else_is_refused(saved_model, monkeypatch):
-  class Wrong(choose.tensorflow_engine.TensorFlowEngine):
+  class Wrong(engines.TensorFlowEngine):
     def predict_batch(self, features):
       found = super().predict_batch(features)
       return dict(found, probabilities=found["probabilities"] + 0.01)
 
-  monkeypatch.setattr(choose, "_load_engine", lambda name, file, frozen, *_: Wrong(frozen))
+  monkeypatch.setattr(engines, "_load_engine", lambda name, file, frozen, *_: Wrong(frozen))
   with pytest.raises(
     errors.ExportError, match="engine 'tflite': the output 'probabilities' differs"
   ):
@@ -158,8 +157,8 @@ def test_settings_that_cannot_work(name, precision, message):
 
 
 def test_an_engine_that_is_not_installed(monkeypatch):
-  needs = choose.Requirements("model.onnx", None, "onnx", "no_such_package")
-  monkeypatch.setitem(choose.REQUIREMENTS, "onnx", needs)
+  needs = engines.Requirements("model.onnx", None, "onnx", "no_such_package")
+  monkeypatch.setitem(engines.REQUIREMENTS, "onnx", needs)
   with pytest.raises(
     errors.SettingError, match=f"needs no_such_package: `{re.escape(installation.command('onnx'))}`"
   ):
@@ -173,14 +172,14 @@ def test_which_interpreter_runs_tensorflow_lite(monkeypatch):
   monkeypatch.setattr(
     importlib.util, "find_spec", lambda name: there[name] if name in there else found(name)
   )
-  assert tflite_engine.find_interpreter() is tf.lite.Interpreter
+  assert engines.find_interpreter() is tf.lite.Interpreter
   monkeypatch.delattr(tf.lite, "Interpreter")
   with pytest.raises(errors.SettingError, match=re.escape(installation.command("litert"))):
-    tflite_engine.find_interpreter()
+    engines.find_interpreter()
   there["ai_edge_litert"] = True
   monkeypatch.setitem(sys.modules, "ai_edge_litert", types.SimpleNamespace(interpreter=package))
   monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", package)
-  assert tflite_engine.find_interpreter() is package.Interpreter
+  assert engines.find_interpreter() is package.Interpreter
 
 
 def test_what_is_no_export(tmp_path):

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from trainer.outputs.engines import openvino_engine
+from trainer.outputs import engines
 
 PACKAGE = """
 import logging
@@ -70,7 +70,7 @@ def package(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("rows", "parts"), [(10, [3, 3, 4]), (2, [1, 1]), (1, [1])])
 def test_a_batch_is_cut_into_parts_and_keeps_its_order(package, rows, parts):
-  engine = openvino_engine.OpenVinoEngine("m.xml", threads=5, in_parts=True)
+  engine = engines.OpenVinoEngine("m.xml", threads=5, in_parts=True)
   x = np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
   for _ in range(2):
     found = engine.predict_batch({"x": x})
@@ -90,7 +90,7 @@ def test_the_import_leaves_the_log_as_it_was(package):
   root.addHandler(handler)
   root.setLevel(logging.INFO)
   try:
-    openvino_engine._import()
+    engines._import_openvino()
     assert handler in root.handlers
     assert root.level == logging.INFO
   finally:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.outputs.engines import onnx_engine
+from trainer.outputs import engines
 
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
@@ -16,7 +16,7 @@ def test_erfc_becomes_operations_with_the_same_values(dtype):
     x = tf.compat.v1.placeholder(dtype, [None], name="x")
     tf.identity(tf.math.erfc(x) + tf.math.erfc(2 * x), name="y")
   before = graph.as_graph_def()
-  after = onnx_engine._without_erfc(before)
+  after = engines._without_erfc(before)
   values = np.linspace(-3, 3, 13)
   results = []
   for graph_def in (before, after):
@@ -38,9 +38,9 @@ def test_inputs_and_outputs_get_their_names_everywhere():
   )
   inputs = [types.SimpleNamespace(name="x:0")]
   outputs = [types.SimpleNamespace(name="Identity:0")]
-  onnx_engine._rename(graph, inputs, {"x:0": "image"})
+  engines._rename(graph, inputs, {"x:0": "image"})
   # A tensor inside of the graph is called "y" already.
-  onnx_engine._rename(graph, outputs, {"Identity:0": "y"})
+  engines._rename(graph, outputs, {"Identity:0": "y"})
   assert [each.name for each in (*inputs, *outputs)] == ["image", "y"]
   assert [(each.input, each.output) for each in graph.node] == [
     (["image", "w"], ["y/inside"]),
@@ -51,7 +51,7 @@ def test_inputs_and_outputs_get_their_names_everywhere():
 
 def test_a_right_name_stays():
   graph = types.SimpleNamespace(node=[node(["x"], ["y"])])
-  onnx_engine._rename(graph, [types.SimpleNamespace(name="x")], {"x": "x"})
+  engines._rename(graph, [types.SimpleNamespace(name="x")], {"x": "x"})
   assert (graph.node[0].input, graph.node[0].output) == (["x"], ["y"])
 
 
@@ -66,4 +66,4 @@ def test_a_right_name_stays():
 )
 def test_only_messages_about_the_converter_are_hidden(message, arguments, is_shown):
   record = logging.LogRecord("tensorflow", 30, "", 1, message, arguments, None)
-  assert onnx_engine._is_ours(record) is is_shown
+  assert engines._is_ours(record) is is_shown
