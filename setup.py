@@ -74,6 +74,7 @@ setuptools.setup(
     "numpy>=1.26,<3",
     "nvidia-ml-py>=12.535,<14",  # asks the driver of GPUs, where there is one
     "packaging",  # compares versions of jax
+    "protobuf>=4.22",  # warm-up requests; TensorFlow brings it
     "psutil",  # the free memory; tensorflow-datasets needs it too
     "pyarrow",  # tables in CSV and Parquet files; tensorflow-datasets needs it too
     "rich",  # the progress bar

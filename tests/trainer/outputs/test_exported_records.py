@@ -96,7 +96,7 @@ def test_an_export_without_its_last_file_does_not_count(tmp_path):
   assert exported_records.read(str(tmp_path))["metrics"]["global_step"] == 10
 
 
-def test_the_record_of_version_0_1_0_counts_until_there_is_another(tmp_path):
+def test_record_of_version_0_1_0_counts_until_the_next(tmp_path):
   old = {"folder": "7", "metrics": {"global_step": 10, "loss": 0.1}}
   (tmp_path / "exported.json").write_text(json.dumps(old))
   assert exported_records.read(str(tmp_path)) == old
