@@ -110,6 +110,7 @@ setuptools.setup(
     "safetensors": ["safetensors>=0.4,<0.9"],
     "benchmarks": ["matplotlib>=3.8", "torch>=2.4"],  # of which torch is one of the sides
     "sweep": SWEEP,
+    "dashboard": [*SWEEP, "optuna-dashboard>=0.17"],  # figures of a sweep in the browser
     # The documentation: mkdocs build --strict. griffelib parses the docstrings for the references.
     "docs": [
       "griffelib>=2",

@@ -5,13 +5,14 @@ errors in flags and gin files do not wait for the import of TensorFlow.
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
-from trainer.internals import import_noise, import_time
+from trainer.internals import import_time
 
-# TensorFlow's lines about the machine would bury the lines of a run. A program that imports
-# TensorFlow first sees them.
-import_noise.hide()
+# TensorFlow's lines about the machine would bury the lines of a run. TensorFlow reads the variable
+# at its import.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import_time.shorten()
 
 # Type checkers do not call __getattr__: they find the public names here.

@@ -1,18 +1,14 @@
-"""Lists the differences between a run's environment and this one, and repeats the run.
+"""Lists the differences between a run's environment and this one, and the command that repeats it.
 
-  python -m trainer.reproduce out/digits                    what differs, and the command
-  python -m trainer.reproduce out/digits --repeat --into=out/again
+  python -m trainer.reproduce out/digits --into=out/again
 
-It reads environment.json and config.gin of the run. It compares the code by the commit, and by
-digests of the modules that the run had imported. --repeat runs a command of `trainer.main` with
-config.gin, so gin files may have changed since; for the same bits, code and packages must equal the
-run's. --repeat ends with a comparison of the weights.
+It reads environment.json of the run. It compares the code by the commit, and by digests of the
+modules that the run had imported. The command of a run of `trainer.main` takes its config.gin, so
+gin files may have changed since; for the same bits, code and packages must equal the run's.
 """
 
 import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,7 +18,6 @@ from trainer import errors
 from trainer.cli import command
 from trainer.reporting import environment
 
-_REPEAT = flags.DEFINE_bool("repeat", False, "Run the command, and compare the weights.")
 _INTO = flags.DEFINE_string(
   "into", None, "The --model_dir of the repeated run. Default: <folder of the run>-again."
 )
@@ -33,14 +28,11 @@ _VERSIONS = ("octet", "tensorflow", "keras", "python", "machine")
 _MOST_PACKAGES = 20  # In the list of differences.
 
 
-def main(argv: list[str]) -> int:
-  """Prints the differences and the command; runs it with --repeat.
+def main(argv: list[str]) -> None:
+  """Prints the differences and the command.
 
   Args:
     argv: the program's name, and the folder of the run.
-
-  Returns:
-    The exit status: the command's with --repeat, or 1 if the weights then differ.
   """
   if len(argv) != 2:
     raise errors.SettingError(
@@ -58,15 +50,7 @@ def main(argv: list[str]) -> int:
   # Without git nothing tells whether a file of Octet itself changed.
   code = "Code" if "commit" in records[0] else "Octet's version, the run's own modules"
   print("\n".join(found or [f"{code}, packages and machine equal the run's."]))
-  words = repeated(records[0]["command"], model_dir, into)
-  print(f"\n{shlex.join(words)}")
-  if not _REPEAT.value:
-    return 0
-  if os.path.exists(into):
-    raise errors.SettingError(f"{into} is there already: give another folder (--into).")
-  # The program's own Python, whatever `python` is on the path.
-  done = subprocess.run([sys.executable, *words[1:]], check=False)
-  return done.returncode or _compare(model_dir, into)
+  print(f"\n{shlex.join(repeated(records[0]['command'], model_dir, into))}")
 
 
 def here() -> dict[str, Any]:
@@ -146,35 +130,6 @@ def repeated(line: str, model_dir: str, into: str) -> list[str]:
   config = [f"--gin_file={os.path.join(model_dir, 'config.gin')}"] if is_main else []
   place = 3 if is_main else len(kept)
   return [*kept[:place], *config, f"--model_dir={into}", *kept[place:]]
-
-
-def _compare(model_dir, into):
-  """Compares the weights of two runs; returns the exit status."""
-  import numpy as np
-
-  from trainer.checkpoints import reader
-
-  paths = [reader.latest_named(folder) for folder in (model_dir, into)]
-  if None in paths:
-    raise errors.CheckpointNotFoundError(
-      f"There is no checkpoint in {(model_dir, into)[paths.index(None)]} to compare."
-    )
-  names = [sorted(set(reader.shapes(path)) - reader.POSITION) for path in paths]
-  if names[0] != names[1]:
-    print("The two runs have different variables.")
-    return 1
-  values = [reader.read(path, names[0]) for path in paths]
-  other = [
-    name
-    for name in names[0]
-    if not np.array_equal(*(np.asarray(of[name]).reshape(-1).view(np.uint8) for of in values))
-  ]
-  print(
-    f"{len(other)} of {len(names[0])} variables differ: {', '.join(other[:3])}."
-    if other
-    else f"The {len(names[0])} variables are the same to the bit."
-  )
-  return int(bool(other))
 
 
 if __name__ == "__main__":

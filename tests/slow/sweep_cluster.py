@@ -61,10 +61,12 @@ def _work(folder, url, count, join):
 
   settings = settings_lib.load(str(folder / "sweep.gin"))
   found = study.Study.open(url, _NAME, settings, settings.definition(), join=join)
+  if not join:
+    found.make_trials(count)
   starter = _Starter(folder / "log")
-  sqlalchemy.event.listen(found.leases._engine, "before_cursor_execute", starter.count_query)
+  sqlalchemy.event.listen(found._storage.engine, "before_cursor_execute", starter.count_query)
   start = time.time()
-  engine.Engine(found, starter, [{}], str(folder), [], count).run()
+  engine.Engine(found, starter, [{}], str(folder), [], count).finish_trials()
   report = {"queries": starter.queries, "seconds": time.time() - start}
   (folder / f"worker-{os.getpid()}.json").write_text(json.dumps(report))
 

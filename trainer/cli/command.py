@@ -24,7 +24,6 @@ from absl import logging as absl_logging
 
 from trainer import errors
 from trainer.cli import formatting
-from trainer.internals import import_noise
 
 _HELP = ("--help", "-help", "-h", "-?", "--helpshort", "--helpfull")
 
@@ -121,7 +120,7 @@ def _parse(argv, positional):
 
 def _call(main, argv):
   if flags.FLAGS.debug:
-    import_noise.show()  # `import trainer` hides it.
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"  # `import trainer` hides TensorFlow's messages.
   handler = absl_logging.get_absl_handler()
   handler.setFormatter(LineFormatter())
   handler.addFilter(_about_the_run)

@@ -438,7 +438,7 @@ class Estimator:
     self,
     export_dir_base: str | os.PathLike,
     serving_input_receiver_fn: Callable | None = None,
-    assets_extra: Mapping[str, str] | None = None,
+    assets_extra: setting_types.Assets | None = None,
     checkpoint_path: str | os.PathLike | None = None,
   ) -> str:
     """Writes a SavedModel for the CPU to `<export_dir_base>/<number>`, and returns its path.

@@ -4,12 +4,4 @@ Only one file uses each private name. A test says which version of the library l
 names of gin are in `trainer.config.gin_internals`.
 """
 
-__all__ = [
-  "first_import",
-  "import_noise",
-  "import_time",
-  "keras_internals",
-  "live_objects",
-  "patches",
-  "tensorflow_internals",
-]
+__all__ = ["import_time", "keras_internals", "live_objects", "patches", "tensorflow_internals"]

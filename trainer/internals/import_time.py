@@ -20,8 +20,6 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from trainer.internals import first_import
-
 # Keras imports these modules whole and does not touch a lazy one. It imports names from their inner
 # modules at once, so those cannot be lazy.
 _LAZY = frozenset(
@@ -44,7 +42,40 @@ def shorten() -> None:
   """
   for name in ("tensorflow", "keras"):
     if name not in sys.modules:
-      sys.meta_path.insert(0, first_import.Finder(name, _shortened))
+      sys.meta_path.insert(0, _Finder(name))
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+  """Finds a module as the finders after it do, and shortens its first execution.
+
+  It stays if a program only asks whether there is such a module.
+  """
+
+  def __init__(self, module: str) -> None:
+    self._module = module
+
+  def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+    """See importlib.abc.MetaPathFinder."""
+    if fullname != self._module:
+      return None
+    place = sys.meta_path.index(self)
+    sys.meta_path.remove(self)
+    try:
+      spec = importlib.util.find_spec(fullname)
+    finally:
+      sys.meta_path.insert(place, self)
+    if spec is not None and spec.loader is not None:
+      load = spec.loader.exec_module
+
+      def load_within(module):
+        is_first = self in sys.meta_path
+        if is_first:
+          sys.meta_path.remove(self)
+        with _shortened() if is_first else contextlib.nullcontext():
+          load(module)
+
+      spec.loader.exec_module = load_within  # type: ignore[method-assign]
+    return spec
 
 
 @contextlib.contextmanager

@@ -107,7 +107,7 @@ class SavedModelExport:
     self,
     export_dir_base: str | os.PathLike,
     serving_input_receiver_fn: Callable | None = None,
-    assets_extra: Mapping[str, str] | None = None,
+    assets_extra: setting_types.Assets | None = None,
     checkpoint_path: str | os.PathLike | None = None,
     clock: Callable[[], float] = time.time,
   ) -> str:
@@ -307,7 +307,7 @@ def _new_folder(base: str, clock: Callable[[], float]) -> Iterator[tuple[str, st
 
 
 def write(
-  model: TracedModel, folder: str, assets_extra: Mapping[str, str]
+  model: TracedModel, folder: str, assets_extra: setting_types.Assets
 ) -> list[verification.Check]:
   """Writes the SavedModel, with the files beside it and the requests to warm up with.
 
@@ -329,7 +329,7 @@ def write(
   for relative, source in assets_extra.items():
     target = os.path.join(folder, "assets.extra", relative)
     storage.makedirs(os.path.dirname(target))
-    storage.copy(source, target)
+    storage.copy(os.fspath(source), target)
   signatures.mark_methods(folder, model.methods)
   calls = checks.build(
     model.outputs,

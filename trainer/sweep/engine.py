@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.25
 _IDLE_SECONDS = 2.0
 
-# Beats in the time of a lease: several may be late before it ends.
+# Heartbeats in `lease_seconds`: several may be late before a process counts as dead.
 _BEATS = 6
 
 
@@ -54,7 +54,7 @@ class Engine:
     sweep_dir: the sweep's folder.
     common: flags of trainer.main for all trials.
     count: number of trials in the sweep.
-    lease_seconds: see `leases.Leases`.
+    lease_seconds: see `study.Study.open`; this process gives heartbeats several times in it.
     clock: returns seconds.
   """
 
@@ -119,8 +119,6 @@ class Engine:
   def _take_trials(self, free):
     # Also without a free trial: the next request to the database waits for _IDLE_SECONDS.
     self._last_claim = self.clock()
-    if not self.study.make_trials(self.count):
-      return
     for slot in free:
       trial = self.study.claim(self.count)
       if trial is None:
@@ -144,7 +142,7 @@ class Engine:
     self._last_claim = float("-inf")  # The slot is free: claim a trial at once.
     if state == "interrupted":  # Another program sent the trial a signal.
       logging.info("A signal interrupted %s; it resumes", run.name)
-      self.study.leases.release(run.number)
+      self.study.release(run.trial)
       return
     if state == "again":  # The same parameters with the next seed.
       self._start(slot, trial_lib.Run(run.trial, self.study.settings, self.sweep_dir, self.common))
@@ -173,17 +171,16 @@ class Engine:
       )
 
   def _beat(self):
-    """Renews the leases of this process.
+    """Gives the trials of this process a heartbeat.
 
-    If no beat reached the database in time, another process may have taken a trial: then this
-    process kills its copy.
+    If none reached the database in time, another process may have taken a trial: then this process
+    kills its copy.
     """
     if self.clock() - self._last_beat < self.lease_seconds / _BEATS:
       return
     self._last_beat = self.clock()
-    kept = self.study.leases.beat()
     for slot, run in list(self._running.items()):
-      if run.number not in kept:
+      if not self.study.keep(run.trial):
         logging.warning(
           "Another process took %s over, and got no sign of life from this one.", run.name
         )
@@ -206,7 +203,7 @@ class Engine:
           for name in names:
             self.starter.signal(name, signal.SIGKILL)
     for run in self._running.values():
-      self.study.leases.release(run.number)
+      self.study.release(run.trial)
     self._running.clear()
 
   @contextlib.contextmanager

@@ -63,7 +63,7 @@ _START = flags.DEFINE_enum(
 )
 _LEASE_SECONDS = flags.DEFINE_float(
   "lease_seconds",
-  60.0,
+  study.LEASE_SECONDS,
   "A process of another machine counts as dead after this many silent seconds, and others take its "
   "trials.",
   lower_bound=1.0,
@@ -115,11 +115,13 @@ def main(argv: list[str]) -> None:
   }
   url, name = sweep_flags.database(sweep_dir)
   trials = study.Study.open(url, name, asked, definition, _JOIN.value, _LEASE_SECONDS.value)
-  if not _JOIN.value and (others := trials.leases.other_pids()):
+  if not _JOIN.value and (others := trials.other_pids()):
     raise errors.SettingError(
       f"Process {others[0]} of this machine runs the sweep {name!r}; give --join to work along "
       "with it."
     )
+  if not _JOIN.value:
+    trials.make_trials(count)
 
   # 4. Run the trials. `_check` also imports the modules of the gin files in the server, before it
   # forks the first trial.

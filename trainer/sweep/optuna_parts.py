@@ -18,7 +18,6 @@ SAMPLERS = {
   "tpe": "TPESampler",
   "gp": "GPSampler",
   "random": "RandomSampler",
-  "grid": "RandomSampler",
   "cmaes": "CmaEsSampler",
   "nsgaii": "NSGAIISampler",
 }
@@ -29,11 +28,8 @@ PRUNERS = {
   "hyperband": "HyperbandPruner",
 }
 
-# Samplers that ignore the results of other trials.
-_ALONE = ("random", "grid")
-
 # Samplers for several metrics.
-_MULTI_OBJECTIVE = ("tpe", "gp", "random", "grid", "nsgaii")
+_MULTI_OBJECTIVE = ("tpe", "gp", "random", "nsgaii")
 
 # The keys of a trial's user attributes with its violations (text of a constraint → number), and
 # with the values of the constrained metrics.
@@ -53,11 +49,6 @@ def library() -> Any:
   optuna.logging.set_verbosity(optuna.logging.WARNING)
   warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
   return optuna
-
-
-def is_alone(sampler_name: str, pruner_name: str) -> bool:
-  """Whether the sweep chooses and judges a trial without a look at other trials."""
-  return sampler_name in _ALONE and pruner_name == "none"
 
 
 def check(

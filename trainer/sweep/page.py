@@ -2,10 +2,9 @@
 
 import os
 
-from trainer.cli import formatting
 from trainer.plot import curves, html_page
 from trainer.reporting import metrics_file
-from trainer.sweep import figures, report
+from trainer.sweep import report
 
 # Draw the learning curves of so many of the best trials.
 _TOP = 5
@@ -19,7 +18,10 @@ def page(found: report.Report, sweep_dir: str) -> str:
     sweep_dir: the sweep's folder, with its trials. Folders of trials from another machine may be
       missing.
   """
-  header, rows, numbers = _table(found)
+  ranked = found.ranked()
+  shown = {one.number for one in ranked}
+  others = [one for one in found.trials if one.number not in shown]
+  header, rows, numbers = found.table([*ranked, *others])
   panels, panels_of = _learning_curves(found, sweep_dir)
   return html_page.render(
     "sweep/sweep.html",
@@ -28,11 +30,6 @@ def page(found: report.Report, sweep_dir: str) -> str:
     counts=", ".join(f"{count} {state}" for state, count in found.counts().items()),
     goal=_goal(found),
     best=[found.gin(one) for one in found.best()],
-    figures=[("History", figures.history(found)), ("Objectives", figures.pareto(found))],
-    metric=found.metrics[0],
-    importances=figures.importances(found),
-    caveat=figures.caveat(found),
-    parameters=figures.parallel_coordinates(found),
     panels=panels,
     panels_of=panels_of,
     header=header,
@@ -47,18 +44,6 @@ def _goal(found):
     f"{'highest' if mode == 'max' else 'lowest'} {metric}"
     for metric, mode in zip(found.metrics, found.modes, strict=True)
   )
-
-
-def _table(found):
-  """Returns titles, rows (ranked trials first), and indices of the columns with numbers."""
-  ranked = found.ranked()
-  numbers = {one.number for one in ranked}
-  others = [one for one in found.trials if one.number not in numbers]
-  header, rows = found.rows([*ranked, *others])
-  with_numbers = ("trial", *found.columns, "steps", "seconds")
-  aligned = [index for index, name in enumerate(header) if name in with_numbers]
-  header[-1 - len(found.keys) : -1] = formatting.short_names(found.keys)
-  return header, [list(map(report.brief, row)) for row in rows], aligned
 
 
 def _learning_curves(found, sweep_dir):

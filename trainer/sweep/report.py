@@ -60,13 +60,6 @@ class Report:
       else list(dict.fromkeys(key for point in space for key in point))
     )
 
-  def is_logarithmic(self, key: str) -> bool:
-    """Whether the sampler draws a parameter on a logarithmic scale."""
-    space = self.definition["space"]
-    return isinstance(space, dict) and (
-      space[key]["kind"] == "LogUniform" or bool(space[key].get("log"))
-    )
-
   def counts(self) -> dict[str, int]:
     """Returns state → number of trials."""
     states = [self.state(trial) for trial in self.trials]
@@ -168,6 +161,14 @@ class Report:
       )
     return header, rows
 
+  def table(self, trials: Iterable[Any]) -> tuple[list[str], list[list[str]], list[int]]:
+    """Returns short titles, rows of brief cells, and the indices of the columns with numbers."""
+    header, rows = self.rows(trials)
+    numbers = ("trial", *self.columns, "steps", "seconds")
+    right = [index for index, name in enumerate(header) if name in numbers]
+    header[-1 - len(self.keys) : -1] = formatting.short_names(self.keys)
+    return header, [list(map(_brief, row)) for row in rows], right
+
   @property
   def columns(self) -> list[str]:
     """The titles of the columns of metrics: over several seeds, each with its interval's ends.
@@ -202,27 +203,14 @@ class Report:
     shown = self.ranked()[:_ROWS_SHOWN]
     failed = [trial for trial in self.trials if self.state(trial) == "failed"][-3:]
     numbers = {trial.number for trial in shown}
-    header, rows = self.rows([*shown, *(trial for trial in failed if trial.number not in numbers)])
+    header, rows, right = self.table(
+      [*shown, *(trial for trial in failed if trial.number not in numbers)]
+    )
     if not rows:
       print(f"{self.name}: no trial has a value yet.")
       return
-    plain = len(header) - len(self.keys) - 1  # The columns before the parameters.
-    right = [place for place in range(plain) if header[place] not in ("state", "breaks")]
-    names = formatting.short_names(self.keys)
-    cells = [
-      [
-        *map(brief, row[:plain]),
-        ", ".join(
-          f"{name} = {brief(text)}" for name, text in zip(names, row[plain:-1], strict=True) if text
-        ),
-      ]
-      for row in rows
-    ]
     print(f"{self.name}: {', '.join(f'{count} {state}' for state, count in self.counts().items())}")
-    # Lines of any length: narrow columns of parameters would be unreadable in a file or a pipe.
-    lines = formatting.table([*header[:plain], "parameters"], cells, right).splitlines()
-    for line, error in zip(lines, ["", *(row[-1] for row in rows)], strict=True):
-      print(line + (f"\n    {error}" if error else ""))
+    print(formatting.table(header, rows, right))
 
   def write_csv(self, path: str) -> None:
     """Writes all trials to a CSV file; OutputError if it cannot."""
@@ -349,7 +337,7 @@ def print_trials(
     for binding in own:
       print(f"  {binding}")
     print(f"  {command(number, own)}")
-  if settings.sampler not in ("random", "grid"):
+  if settings.sampler != "random":
     print(f"{settings.sampler} learns from results: these are its trials before any result.")
 
 
@@ -358,7 +346,7 @@ def _dominates(one: list[float], other: list[float]) -> bool:
   return all(a <= b for a, b in zip(one, other, strict=True)) and one != other
 
 
-def brief(value: Any) -> str:
+def _brief(value: Any) -> str:
   """Returns a cell of the table; numbers with a decimal point or an exponent get five digits."""
   try:
     number = isinstance(value, float) or ("." in str(value) or "e" in str(value))

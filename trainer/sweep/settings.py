@@ -116,7 +116,7 @@ def sweep(
     mode: "max" or "min"; a list for several metrics.
     space: key → distribution, see `trainer.sweep.space`.
     grid: instead of space: @product(), @zip() or @chain(), see `trainer.sweep.grid`.
-    sampler: "tpe" (the default), "gp", "random", "grid", "cmaes" or "nsgaii".
+    sampler: "tpe" (the default), "gp", "random", "cmaes" or "nsgaii".
     sampler_options: arguments of Optuna's sampler, such as {'n_startup_trials': 5}.
     pruner: "none", "median", "asha" or "hyperband". A pruner ends trials early if their evaluations
       are worse than other trials'. It needs a single metric.
@@ -149,12 +149,13 @@ def sweep(
       f"sweep.mode must be 'max' or 'min' for each of the {len(metrics)} "
       f"metrics in sweep.metric; got {mode!r}."
     )
-  if grid is not None and sampler not in (None, "grid"):
+  if grid is not None and sampler is not None:
     raise errors.SettingError(
       f"sweep.sampler = {sampler!r}: a sweep.grid has a fixed list of trials, and no sampler."
     )
-  varied = _varied(space, grid, sampler)
-  sampler = sampler or ("grid" if grid is not None else "tpe")
+  varied = _varied(space, grid)
+  # A grid fixes all values, and its sampler has none to choose.
+  sampler = sampler or ("random" if grid is not None else "tpe")
   optuna_parts.check(sampler, sampler_options or {}, pruner, pruner_options or {}, len(metrics))
   repeated = sorted(set(bindings or {}) & set(varied.keys))
   if repeated:
@@ -209,11 +210,10 @@ def _seeds(seeds):
   return tuple(seeds)
 
 
-def _varied(points_space, points_grid, sampler):
+def _varied(points_space, points_grid):
   if points_grid is not None:
     return grid.Grid(grid.points_of(points_grid))
-  varied = space.Space(points_space)
-  return grid.Grid(varied.points()) if sampler == "grid" else varied
+  return space.Space(points_space)
 
 
 def _list(value):

@@ -267,30 +267,6 @@ class Space:
     """Returns {}: the sampler chooses all parameters."""
     return {}
 
-  def points(self) -> list[dict[str, str]]:
-    """Returns all combinations, each as key → gin text; the last parameter varies fastest.
-
-    Raises:
-      SettingError: a parameter has infinitely many values.
-    """
-    for key, distribution in self._distributions.items():
-      if distribution.texts() is None:
-        raise errors.SettingError(
-          f"sweep.sampler = 'grid' needs countable parameters: make {key!r} a choice, an "
-          "int_uniform or quantized."
-        )
-    points: list[dict[str, str]] = [{}]
-    for key in self._order:
-      texts = self._distributions[key].texts()
-      points = [
-        longer
-        for point in points
-        for longer in (
-          [{**point, key: text} for text in texts] if self._counts(key, point) else [point]
-        )
-      ]
-    return points
-
   def samples(self) -> dict[str, list[str]]:
     """Returns key → gin texts to check the binding with."""
     return {key: self._distributions[key].samples() for key in self._order}

@@ -9,17 +9,25 @@
 The first process makes all trials at the beginning. Processes then claim them: new trials, and
 likewise trials of a killed process. A trial keeps its number and its chosen parameters when a
 second process claims it. Its remaining parameters get the values of an undisturbed trial.
+
+A trial's user attribute "worker" names the process that works on it. A process claims a trial by
+one UPDATE that names the earlier worker: of several processes, on whatever machines, one gets it.
+A worker is dead if its process is gone from this machine, or if it gave the trial no heartbeat for
+`lease_seconds`: Optuna's heartbeats, by the database's clock. Optuna's own retry of such a trial
+would give it another number, another folder and, in a grid, another point.
 """
 
 import functools
 import json
+import math
 import os
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainer import errors
-from trainer.sweep import leases, optuna_parts
+from trainer.cli import processes
+from trainer.sweep import optuna_parts
 from trainer.sweep import trial as trial_lib
 
 if TYPE_CHECKING:
@@ -27,8 +35,12 @@ if TYPE_CHECKING:
 
 _DEFINITION = "octet"
 
-# The trial number of the lease that a process holds while it makes trials.
-_MAKER = -1
+# The user attribute of a trial with its worker: host, process ID, its start time, an ID of its own;
+# [] if no process works on the trial.
+_WORKER = "worker"
+
+# Seconds without a heartbeat after which a worker counts as dead.
+LEASE_SECONDS = 60.0
 
 
 def url_for(sweep_dir: str, storage: str = "") -> str:
@@ -45,27 +57,18 @@ class Study:
     storage: an optuna RDBStorage.
     name: of the study.
     settings: of the sweep; None to only read the study.
-    lease_seconds: see `leases.Leases`.
   """
 
   def __init__(
-    self,
-    storage: Any,
-    name: str,
-    settings: "settings_lib.Settings | None" = None,
-    lease_seconds: float = 60.0,
+    self, storage: Any, name: str, settings: "settings_lib.Settings | None" = None
   ) -> None:
     self._optuna = optuna_parts.library()
     self._storage = storage
-    # Neither sampler nor pruner asks for other trials, so nothing needs to read them. Optuna wraps
-    # a plain RDBStorage in a cache that reads all trials. The subclass avoids the cache.
-    self._is_alone = settings is not None and optuna_parts.is_alone(
-      settings.sampler, settings.pruner
-    )
     self.name = name
     self.settings = settings
-    self._made = 0  # Known trials.
-    self.leases: Any = leases.Leases(storage.engine, name, lease_seconds) if settings else None
+    pid = os.getpid()
+    started = processes.start_time(pid) or ""
+    self.worker = [processes.host_name(), pid, started, uuid.uuid4().hex]
 
   @classmethod
   def open(
@@ -75,7 +78,7 @@ class Study:
     settings: "settings_lib.Settings",
     definition: Mapping[str, Any],
     join: bool = False,
-    lease_seconds: float = 60.0,
+    lease_seconds: float = LEASE_SECONDS,
   ) -> "Study":
     """Opens the study of this name, or creates it.
 
@@ -86,7 +89,7 @@ class Study:
       definition: the settings that must not change in a resumed sweep, in a form that JSON can
         hold.
       join: whether the study must exist.
-      lease_seconds: see `leases.Leases`.
+      lease_seconds: after so many seconds without a heartbeat, a worker counts as dead.
 
     Raises:
       SettingError: it cannot reach the database, the study does not exist, or the study has another
@@ -95,7 +98,7 @@ class Study:
     optuna = optuna_parts.library()
     if join:
       _require_file(url)
-    storage = _storage(url)
+    storage = _storage(url, lease_seconds)
     names = optuna.get_all_study_names(storage)
     if join and name not in names:
       raise errors.SettingError(
@@ -126,7 +129,7 @@ class Study:
         "A resumed sweep must be the same; for another one, give another --sweep_dir (or --study, "
         "with --storage)."
       )
-    return cls(storage, name, settings, lease_seconds)
+    return cls(storage, name, settings)
 
   @classmethod
   def read(cls, url: str, name: str) -> "tuple[Study, dict[str, Any]]":
@@ -137,7 +140,7 @@ class Study:
     """
     optuna = optuna_parts.library()
     _require_file(url)
-    storage = _storage(url, read=True)
+    storage = _storage(url)
     try:
       definition = optuna.load_study(storage=storage, study_name=name).user_attrs[_DEFINITION]
     except KeyError:
@@ -153,7 +156,7 @@ class Study:
       return self._optuna.load_study(storage=self._storage, study_name=self.name)
     s = self.settings
     return self._optuna.load_study(
-      storage=_Uncached(self._storage) if self._is_alone else self._storage,
+      storage=self._storage,
       study_name=self.name,
       sampler=s.make_sampler(number),
       pruner=optuna_parts.pruner(s.pruner, s.pruner_options),
@@ -163,23 +166,15 @@ class Study:
     """Returns all optuna.FrozenTrials, by number."""
     return self.optuna_study().get_trials(deepcopy=False)
 
-  def make_trials(self, count: int) -> bool:
-    """Makes trials until there are `count`; returns whether there are.
-
-    Trials may be missing because another process is making them.
-    """
-    if self._made >= count:
-      return True
-    self._made = self._storage.get_n_trials(self._id)
-    if self._made >= count:
-      return True
-    if not self.leases.claim(_MAKER):
-      return False
+  def make_trials(self, count: int) -> None:
+    """Makes trials until there are `count`. One process does this: others join it."""
     study = self.optuna_study()
     for _ in range(count - self._storage.get_n_trials(self._id)):
-      study.add_trial(self._optuna.trial.create_trial(state=self._optuna.trial.TrialState.WAITING))
-    self.leases.release(_MAKER)
-    return True
+      study.add_trial(
+        self._optuna.trial.create_trial(
+          state=self._optuna.trial.TrialState.WAITING, user_attrs={_WORKER: []}
+        )
+      )
 
   def claim(self, count: int) -> Any:
     """Claims one of the first `count` trials that is unfinished and has no live process.
@@ -187,22 +182,54 @@ class Study:
     Returns:
       An optuna.Trial; None if there is no such trial now.
     """
-    held = self.leases.held()
-    for number, trial_id in self._unfinished(count):
-      if number in held or not self.leases.claim(number):
+    silent = self._storage._get_stale_trial_ids(self._id)
+    for trial in self._unfinished(count):
+      worker, trial_id = trial.user_attrs.get(_WORKER), trial._trial_id
+      if worker and trial_id not in silent and not self.is_dead(worker):
         continue
-      # Read again: another process may have finished and released the trial before this claim.
+      # Before the claim: a worker without a heartbeat would count as dead.
+      self._storage.record_heartbeat(trial_id)
+      if not self._change_worker(trial_id, worker, self.worker):
+        continue
+      # Read again: another process may have finished the trial before this claim.
       state = self._storage.get_trial(trial_id).state
       if state.is_finished():
-        self.leases.release(number)
         continue
       if state == self._optuna.trial.TrialState.WAITING:
         self._storage.set_trial_state_values(trial_id, self._optuna.trial.TrialState.RUNNING)
-      study = self.optuna_study(number)
-      if not self._is_alone:  # Optuna's cache accepts writes only to trials that it has read.
-        study.get_trials(deepcopy=False)
+      study = self.optuna_study(trial.number)
+      study.get_trials(deepcopy=False)  # Optuna's cache accepts writes only to trials that it read.
       return self._optuna.trial.Trial(study, trial_id)
     return None
+
+  def keep(self, trial: Any) -> bool:
+    """Gives an optuna.Trial a heartbeat; returns False if another process has claimed it."""
+    is_mine = self._storage.get_trial_user_attrs(trial._trial_id).get(_WORKER) == self.worker
+    if is_mine:
+      self._storage.record_heartbeat(trial._trial_id)
+    return is_mine
+
+  def release(self, trial: Any) -> None:
+    """Gives an optuna.Trial back, if this process works on it."""
+    self._change_worker(trial._trial_id, self.worker, [])
+
+  def other_pids(self) -> list[int]:
+    """Returns the IDs of other live processes on this machine that work on a trial."""
+    workers = [trial.user_attrs.get(_WORKER) for trial in self.trials() if not trial.values]
+    return sorted(
+      {
+        worker[1]
+        for worker in workers
+        if worker and worker[0] == self.worker[0] and worker != self.worker
+        if not self.is_dead(worker)
+      }
+    )
+
+  def is_dead(self, worker: Sequence[Any]) -> bool:
+    """Whether the process of a worker is gone from this machine."""
+    host, pid, started, _ = worker
+    # The system reuses process IDs, so the start time must be the same as well.
+    return host == processes.host_name() and bool(started) and processes.start_time(pid) != started
 
   def count_unfinished(self, count: int) -> int:
     """Returns how many of the first `count` trials are unfinished."""
@@ -213,54 +240,42 @@ class Study:
     return self._storage.get_study_id_from_name(self.name)
 
   def _unfinished(self, count):
-    """Returns (number, ID) of the unfinished trials among the first `count`.
+    """Returns the unfinished optuna.FrozenTrials among the first `count`, by number."""
+    states = [state for state in self._optuna.trial.TrialState if not state.is_finished()]
+    found = self._storage.get_all_trials(self._id, deepcopy=False, states=states)
+    return sorted((trial for trial in found if trial.number < count), key=lambda one: one.number)
 
-    The query reads two columns of Optuna's table: Optuna itself would read each trial with all its
-    values, at every claim.
-    """
+  def _change_worker(self, trial_id, before, now):
+    """Changes the worker of a trial if it still is `before`; returns whether it did."""
     import sqlalchemy
 
-    table = sqlalchemy.table(
-      "trials", *map(sqlalchemy.column, ("trial_id", "number", "study_id", "state"))
-    )
-    states = self._optuna.trial.TrialState
-    chosen = (
-      sqlalchemy.select(table.c.number, table.c.trial_id)
-      .where(
-        table.c.study_id == self._id,
-        table.c.number < count,
-        # PostgreSQL has a type of its own for an enumeration: the query compares its names as text.
-        sqlalchemy.cast(table.c.state, sqlalchemy.String(16)).in_(
-          [state.name for state in states if not state.is_finished()]
-        ),
+    names = ("trial_id", "key", "value_json")
+    table = sqlalchemy.table("trial_user_attributes", *map(sqlalchemy.column, names))
+    with self._storage.engine.begin() as connection:
+      if before is None:  # A trial of version 0.1.0.
+        new = {"trial_id": trial_id, "key": _WORKER, "value_json": json.dumps(now)}
+        try:
+          connection.execute(table.insert().values(**new))
+        except sqlalchemy.exc.IntegrityError:
+          return False
+        return True
+      unchanged = (
+        table.c.trial_id == trial_id,
+        table.c.key == _WORKER,
+        table.c.value_json == json.dumps(before),
       )
-      .order_by(table.c.number)
-    )
-    with self._storage.engine.connect() as connection:
-      return [tuple(row) for row in connection.execute(chosen)]
+      change = table.update().where(*unchanged).values(value_json=json.dumps(now))
+      return connection.execute(change).rowcount == 1
 
   def finish(self, trial: Any, state: str, values: Sequence[float] | None = None) -> None:
-    """Records the result of an optuna.Trial and releases it.
+    """Records the result of an optuna.Trial.
 
     Args:
       trial: from `claim`.
       state: "complete", "pruned" or "fail".
       values: the metrics of a complete trial.
     """
-    # In this order: another process could claim a released trial without a result, and run it
-    # again.
     trial.study.tell(trial, values, state=self._optuna.trial.TrialState[state.upper()])
-    self.leases.release(trial.number)
-
-
-class _Uncached:
-  """An RDBStorage that Optuna does not wrap in its cache."""
-
-  def __init__(self, storage: Any) -> None:
-    self._storage = storage
-
-  def __getattr__(self, name: str) -> Any:
-    return getattr(self._storage, name)
 
 
 def database_errors() -> tuple[type[Exception], ...]:
@@ -304,11 +319,12 @@ def _require_file(url):
     )
 
 
-def _storage(url, read=False):
+def _storage(url, lease_seconds=None):
   """Makes the optuna RDBStorage; SettingError if it cannot reach the database.
 
-  A reader creates no table.
+  Without `lease_seconds` it is for a reader, which creates no table.
   """
+  read = lease_seconds is None
   optuna = optuna_parts.library()
   import sqlalchemy
 
@@ -326,6 +342,7 @@ def _storage(url, read=False):
       optuna.storages.RDBStorage,
       url,
       engine_kwargs=options,
+      **({} if read else {"heartbeat_interval": 1, "grace_period": math.ceil(lease_seconds)}),
       skip_table_creation=read,
       skip_compatibility_check=read,
     )

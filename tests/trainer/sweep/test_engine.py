@@ -37,9 +37,9 @@ class Process:
   def __init__(self, folder, settings, dead=(), starter=None, workers=2):
     self.folder = str(folder)
     self.study = study.Study.open(study.url_for(self.folder), "s", settings, settings.definition())
-    names = {process.study.leases.holder.owner for process in dead}
-    alive = self.study.leases.is_dead
-    self.study.leases.is_dead = lambda row: row.owner in names or alive(row)
+    self.study.make_trials(COUNT)
+    gone, is_dead = [process.study.worker for process in dead], self.study.is_dead
+    self.study.is_dead = lambda worker: worker in gone or is_dead(worker)
     self.starter = starter or programs.Starter()
     seconds = itertools.count()
     self.engine = engine.Engine(
@@ -77,11 +77,10 @@ class Process:
 
       setattr(owner, name, wrapped)
 
-    for name in ("claim", "release"):
-      wrap(self.study.leases, name)
+    wrap(self.study, "_change_worker")
     for name in (
+      "record_heartbeat",
       "set_trial_state_values",
-      "create_new_trial",
       "set_trial_param",
       "set_trial_user_attr",
       "set_trial_intermediate_value",

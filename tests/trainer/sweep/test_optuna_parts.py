@@ -45,15 +45,6 @@ def test_seed_and_number_do_not_run_into_each_other():
   assert chosen(seed=1, number=23) != chosen(seed=12, number=3)
 
 
-def test_a_sweep_that_looks_at_other_trials_is_not_alone():
-  found = {
-    (sampler, pruner): optuna_parts.is_alone(sampler, pruner)
-    for sampler in ("random", "tpe")
-    for pruner in ("none", "median")
-  }
-  assert [pair for pair, is_alone in found.items() if is_alone] == [("random", "none")]
-
-
 def test_what_is_fixed_is_not_sampled():
   found = {chosen("tpe", number=number, fixed={"k": "b"}) for number in range(5)}
   assert {k for _, k in found} == {"b"}

@@ -9,13 +9,6 @@ from trainer.reporting import metrics_file
 from trainer.sweep import page, trial
 
 
-@pytest.fixture(autouse=True)
-def _no_pictures_but_curves(monkeypatch):
-  """The figures have tests of their own, and take long to draw."""
-  for name in ("history", "pareto", "parallel_coordinates"):
-    monkeypatch.setattr(page.figures, name, lambda found: "")
-
-
 def rows(text):
   """The cells of the table of trials, row by row."""
   table = text[text.index("<h2>Trials</h2>") :]
@@ -68,15 +61,6 @@ def test_the_best_is_given_as_a_gin_file(tmp_path):
   (shown,) = re.findall("<pre>(.*?)</pre>", page.page(found, str(tmp_path)), re.DOTALL)
   assert shown.startswith("# Trial 1 of the sweep s: accuracy = 0.5.")
   assert "a.b = &#39;&lt;2&gt;&#39;" in shown
-
-
-def test_shares_stand_beside_their_bars(tmp_path, monkeypatch):
-  monkeypatch.setattr(page.figures, "importances", lambda found: {"a.b": 0.714, "c.d": 0.286})
-  text = page.page(reports.of_values(0.1, 0.5), str(tmp_path))
-  assert re.findall(r"<code>(.*?)</code><div.*?width: (.*?)\".*?<b>(.*?)</b>", text) == [
-    ("a.b", "71.4%", "71%"),
-    ("c.d", "28.6%", "29%"),
-  ]
 
 
 def write_metrics(sweep_dir, *numbers):

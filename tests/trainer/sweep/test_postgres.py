@@ -24,6 +24,8 @@ from trainer.sweep import engine, study, trial_server
 folder, url, act = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 settings = programs.settings(folder / act)
 found = study.Study.open(url, "s", settings, settings.definition(), join=act == "run")
+if act == "hang":
+  found.make_trials({COUNT})
 starter = trial_server.Starter("fork", str(folder / f"{{act}}.log"), "tests.trainer.sweep.fake_trial")
 common = ["--gin_bindings=act = hang"] if act == "hang" else []
 engine.Engine(found, starter, [{{"cores": [], "environment": {{}}}}], str(folder), common, {COUNT}).finish_trials()

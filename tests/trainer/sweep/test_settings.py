@@ -49,14 +49,12 @@ def test_several_metrics(tmp_path):
   )
 
 
-def test_a_grid_and_the_grid_of_a_space_are_the_same(tmp_path):
-  by_grid = programs.settings(
-    tmp_path, PLAIN + "sweep.grid = @product()\nproduct.parts = [{'A': [1, 2]}, {'B': [3, 4]}]"
-  )
-  by_space = programs.settings(
-    tmp_path, PLAIN + "sweep.sampler = 'grid'\nsweep.space = {'A': [1, 2], 'B': [3, 4]}"
-  )
-  assert by_grid.space.points == by_space.space.points
+def test_a_grid_is_the_product_of_its_lists(tmp_path):
+  text = PLAIN + "sweep.grid = @product()\nproduct.parts = [{'A': [1, 2]}, {'B': [3, 4]}]"
+  found = programs.settings(tmp_path, text)
+  assert found.space.points == [{"A": a, "B": b} for a in "12" for b in "34"]
+  short = PLAIN + "sweep.grid = {'A': [1, 2], 'B': [3, 4]}"
+  assert programs.settings(tmp_path, short).space.points == found.space.points
 
 
 def test_included_files_count(tmp_path):

@@ -58,19 +58,6 @@ def test_a_parameter_counts_where_its_condition_holds():
     assert ("a.nesterov" in trial) == (trial.get("a.momentum") == "0.9")
 
 
-def test_all_combinations_of_what_counts():
-  points = space.Space(CONDITIONAL).points()
-  assert points == [
-    {"OPTIMIZER": "@sgd", "a.momentum": "0.5"},
-    {"OPTIMIZER": "@sgd", "a.momentum": "0.9", "a.nesterov": "True"},
-    {"OPTIMIZER": "@sgd", "a.momentum": "0.9", "a.nesterov": "False"},
-    {"OPTIMIZER": "@adam"},
-    {"OPTIMIZER": "@rms", "a.momentum": "0.5"},
-    {"OPTIMIZER": "@rms", "a.momentum": "0.9", "a.nesterov": "True"},
-    {"OPTIMIZER": "@rms", "a.momentum": "0.9", "a.nesterov": "False"},
-  ]
-
-
 @pytest.mark.parametrize(
   ("entries", "message"),
   [
@@ -111,8 +98,3 @@ def test_spaces_that_cannot_be(entries, message):
 def test_distributions_that_cannot_be(make, message):
   with pytest.raises(errors.SettingError, match=message):
     make()
-
-
-def test_a_grid_of_floats_has_no_end():
-  with pytest.raises(errors.SettingError, match="make 'a.b' a choice"):
-    space.Space({"a.b": space.Uniform(0, 1)}).points()

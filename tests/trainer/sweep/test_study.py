@@ -2,6 +2,8 @@
 takes them up.
 """
 
+import os
+
 import optuna
 import pytest
 
@@ -20,9 +22,8 @@ def opened(tmp_path, settings, dead=(), **arguments):
   found = study.Study.open(
     study.url_for(tmp_path), "s", settings, settings.definition(), **arguments
   )
-  names = {other.leases.holder.owner for other in dead}
-  alive = found.leases.is_dead
-  found.leases.is_dead = lambda row: row.owner in names or alive(row)
+  workers, is_dead = [other.worker for other in dead], found.is_dead
+  found.is_dead = lambda worker: worker in workers or is_dead(worker)
   return found
 
 
@@ -32,8 +33,8 @@ def states(found):
 
 def test_a_trial_from_its_making_to_its_end(tmp_path, settings):
   found = opened(tmp_path, settings)
-  assert found.make_trials(2)
-  assert found.make_trials(2)
+  found.make_trials(2)
+  found.make_trials(2)
   assert states(found) == ["WAITING", "WAITING"]
   one, two = found.claim(2), found.claim(2)
   assert (one.number, two.number, found.claim(2)) == (0, 1, None)
@@ -43,7 +44,7 @@ def test_a_trial_from_its_making_to_its_end(tmp_path, settings):
   assert states(found) == ["COMPLETE", "PRUNED"]
   assert found.count_unfinished(2) == 0
   assert found.claim(2) is None
-  assert found.make_trials(3)
+  found.make_trials(3)
   assert found.claim(2) is None  # the third is not of the first two
   assert found.claim(3).number == 2
 
@@ -66,19 +67,82 @@ def test_killed_trial_resumes_with_its_number_and_parameters(tmp_path, settings)
 def test_a_trial_that_was_claimed_and_never_begun_is_taken_up(tmp_path, settings):
   killed = opened(tmp_path, settings)
   killed.make_trials(1)
-  assert killed.leases.claim(0)
+
+  def die(*_):
+    raise KeyboardInterrupt
+
+  killed._storage.set_trial_state_values = die
+  with pytest.raises(KeyboardInterrupt):
+    killed.claim(1)
+  assert states(killed) == ["WAITING"]
   assert opened(tmp_path, settings).claim(1) is None
   assert opened(tmp_path, settings, dead=[killed]).claim(1).number == 0
 
 
-def test_who_dies_while_making_trials_leaves_the_rest_to_others(tmp_path, settings):
-  killed = opened(tmp_path, settings)
-  killed.make_trials(2)
-  assert killed.leases.claim(-1)
-  assert not opened(tmp_path, settings).make_trials(5)
-  found = opened(tmp_path, settings, dead=[killed])
-  assert found.make_trials(5)
+def test_a_process_that_died_making_trials_has_the_rest_made_by_the_next(tmp_path, settings):
+  opened(tmp_path, settings).make_trials(2)
+  found = opened(tmp_path, settings)
+  found.make_trials(5)
   assert len(found.trials()) == 5
+
+
+def test_only_one_of_two_processes_gets_a_dead_ones_trial(tmp_path, settings):
+  dead = opened(tmp_path, settings)
+  dead.make_trials(1)
+  dead.claim(1)
+  one, two = (opened(tmp_path, settings, dead=[dead]) for _ in range(2))
+  beat, claimed = two._storage.record_heartbeat, []
+
+  def late(trial_id):  # Both have looked before either acts.
+    claimed.append(one.claim(1))
+    beat(trial_id)
+
+  two._storage.record_heartbeat = late
+  assert two.claim(1) is None
+  assert claimed[0].number == 0
+  assert one.keep(claimed[0])
+
+
+def test_a_silent_process_of_another_machine_loses_its_trial(tmp_path, settings, monkeypatch):
+  one, two = opened(tmp_path, settings), opened(tmp_path, settings)
+  one.worker[0] = "another machine"
+  one.make_trials(1)
+  trial = one.claim(1)
+  assert two.claim(1) is None
+  assert one.keep(trial)
+  monkeypatch.setattr(two._storage, "grace_period", -1)  # The database's clock has gone on.
+  assert two.claim(1).number == 0
+  assert not one.keep(trial)
+  one.release(trial)  # It is not its own to give back.
+  assert opened(tmp_path, settings).claim(1) is None
+
+
+def test_a_trial_that_was_given_back_is_free(tmp_path, settings):
+  one = opened(tmp_path, settings)
+  one.make_trials(1)
+  one.release(one.claim(1))
+  assert opened(tmp_path, settings).claim(1).number == 0
+
+
+def test_live_processes_of_this_machine_are_named(tmp_path, settings):
+  one, two = opened(tmp_path, settings), opened(tmp_path, settings)
+  one.make_trials(2)
+  one.claim(2)
+  assert (one.other_pids(), two.other_pids()) == ([], [os.getpid()])
+  one.worker[2] = two.worker[2] = "earlier"  # The system gave the ID to another process since.
+  two.claim(2)
+  assert opened(tmp_path, settings).other_pids() == [os.getpid()]
+  assert opened(tmp_path, settings).is_dead(two.worker)
+
+
+def test_trials_of_version_0_1_0_have_no_worker(tmp_path, settings):
+  found = opened(tmp_path, settings)
+  states_of = optuna.trial.TrialState
+  for _ in range(2):
+    found.optuna_study().add_trial(optuna.trial.create_trial(state=states_of.WAITING))
+  found._storage.set_trial_state_values(1, states_of.RUNNING)
+  assert [found.claim(2).number, found.claim(2).number] == [0, 1]
+  assert not found._change_worker(1, None, ["b"])
 
 
 def test_who_takes_a_trial_sees_what_others_have_found(tmp_path, settings):
