@@ -19,6 +19,20 @@ TF_LAYERS_CONVOLUTIONAL = private_names.find(
 )
 TF_LAYERS_POOLING = private_names.find("tensorflow.python.keras.legacy_tf_layers.pooling")
 
+# Keras 2's optimizers.
+KERAS_2_OPTIMIZERS = tuple(
+  private_names.find(f"tensorflow.python.keras.optimizer_v2.{module}.{name}")
+  for module, name in {
+    "gradient_descent": "SGD",
+    "adam": "Adam",
+    "adagrad": "Adagrad",
+    "ftrl": "Ftrl",
+    "rmsprop": "RMSprop",
+    "adadelta": "Adadelta",
+    "adamax": "Adamax",
+  }.items()
+)
+
 # Functions and classes of tf.contrib and tf.estimator that TensorFlow still has, and uses itself.
 EXPORT_OUTPUTS = private_names.find("tensorflow.python.saved_model.model_utils.export_output")
 LOOKUP_TABLES = private_names.find("tensorflow.python.ops.lookup_ops")

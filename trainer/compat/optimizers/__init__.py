@@ -4,9 +4,9 @@
     optimizer.iterations = tf.compat.v1.train.get_or_create_global_step()
     train_op = optimizer.get_updates(loss, tf.compat.v1.trainable_variables())[0]
 
-They extend tf.compat.v1.train's Optimizer with the kernels, defaults and names of Keras 2: a slot's
-name is `training/Adam/dense/kernel/m`, where `training` is the name scope around the call, and a
-setting is a variable, `training/Adam/learning_rate`. So checkpoints of 2.15 fit.
+They extend tf.compat.v1.train's Optimizer with the steps of TensorFlow's wheel. A slot's name is
+`training/Adam/dense/kernel/m`, where `training` is the name scope around the call, and a setting is
+a variable, `training/Adam/learning_rate`. So checkpoints of 2.15 fit.
 """
 
 from trainer.compat.optimizers.base import Optimizer

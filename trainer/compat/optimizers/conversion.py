@@ -36,7 +36,7 @@ def like(optimizer: keras.optimizers.Optimizer) -> Optimizer:
 
 def arguments(name: str) -> list[str]:
   """Returns the names of an optimizer's arguments, in order."""
-  return [one for one in inspect.signature(KINDS[name]).parameters if one != "others"]
+  return [one for one in inspect.signature(KINDS[name].of_wheel).parameters if one != "kwargs"]
 
 
 # Settings in each Keras 3 configuration, with the values that have no effect.
