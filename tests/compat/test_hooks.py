@@ -355,3 +355,22 @@ def test_a_hooks_values_come_after_the_checkpoints(tmp_path, device, hook, value
   assert {float(first), *(float(next(found)) for _ in range(40))} == {value}
   assert float(next(estimator.predict(batches(16)))) == 1.0
   assert estimator.get_variable_value("w") == 1.0
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_hook_of_tensorflow_ends_a_training_with_a_nan(tmp_path, fails):
+  def model_fn(features, labels, mode):
+    step = tf.train.get_global_step()
+    w = tf.get_variable("w", [])
+    loss, watched = w * 0.0, tf.where(step < 2, 0.0, np.nan)
+    train_op = tf.train.GradientDescentOptimizer(0.0).minimize(loss, step)
+    hook = tf.train.NanTensorHook(watched, fail_on_nan_loss=fails)
+    return tf_estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[hook])
+
+  estimator = tf_estimator.Estimator(model_fn, str(tmp_path))
+  if fails:
+    with pytest.raises(tf_estimator.NanLossDuringTrainingError):
+      estimator.train(batches(16), steps=6)
+  else:
+    estimator.train(batches(16), steps=6)
+    assert estimator.get_variable_value("global_step") < 6

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -247,25 +246,6 @@ class SummarySaverHook(NativeHook):
 
   def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
     return False
-
-
-class NanTensorHook(NativeHook):
-  """Ends a training with a NaN loss: with an error, or quietly."""
-
-  def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True):
-    self._tensor, self._fail = loss_tensor, fail_on_nan_loss
-    self._fetched: Any = None
-
-  def attach(self, step: Any) -> None:
-    self._fetched = step.fetch(self._tensor, self)
-
-  def __call__(self, step: int, metrics: dict[str, float], estimator: Any) -> bool:
-    if not np.isnan(self._fetched.value()).any():
-      return False
-    logging.error("Model diverged with loss = NaN.")
-    if self._fail:
-      raise v1.train.NanLossDuringTrainingError
-    return True
 
 
 class ProfilerHook(PeriodicHook):

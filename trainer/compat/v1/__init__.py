@@ -21,13 +21,14 @@ _VERSION = {"VERSION": "1.15.5", "__version__": "1.15.5"}
 ESTIMATOR = {
   "trainer": "ModeKeys WarmStartSettings",
   f"{_TF1}.train": """CheckpointSaverListener FinalOpsHook NanLossDuringTrainingError
-    SecondOrStepTimer SessionRunArgs SessionRunContext SessionRunHook SessionRunValues VocabInfo""",
+    NanTensorHook SecondOrStepTimer SessionRunArgs SessionRunContext SessionRunHook
+    SessionRunValues VocabInfo""",
   ".estimator.estimator": "Estimator",
   ".estimator.exporters": "BestExporter Exporter FinalExporter LatestExporter",
   ".estimator.extenders": "add_metrics",
   ".estimator.heads": """BinaryClassHead Head MultiClassHead MultiHead MultiLabelHead
     RegressionHead""",
-  ".estimator.hooks": """CheckpointSaverHook GlobalStepWaiterHook LoggingTensorHook NanTensorHook
+  ".estimator.hooks": """CheckpointSaverHook GlobalStepWaiterHook LoggingTensorHook
     ProfilerHook StepCounterHook StopAtStepHook SummarySaverHook""",
   ".estimator.run_config": "RunConfig",
   ".estimator.specs": "EstimatorSpec",
