@@ -90,31 +90,6 @@ class Program:
   results: tuple[Result, ...]
   replicas: int
 
-  def __post_init__(self) -> None:
-    """Checks that the parts fit each other.
-
-    Raises:
-      SettingError: they do not.
-    """
-    by_name = {argument.name: argument for argument in self.arguments}
-    names = [argument.name for argument in self.arguments]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-      raise errors.SettingError(f"Two arguments of a program have the name {twice[0]}.")
-    updated: set[str] = set()
-    for result in filter(lambda result: result.updates, self.results):
-      variable = by_name.get(result.name)
-      if variable is None or not variable.is_variable or result.name in updated:
-        raise errors.SettingError(
-          f"The result {result.name} updates no variable of the program, or the same variable as "
-          "another result."
-        )
-      if (variable.shape, variable.dtype) != (result.shape, result.dtype):
-        raise errors.SettingError(
-          f"The result {result.name} is {result.dtype}{list(result.shape)}, the variable "
-          f"{variable.dtype}{list(variable.shape)}."
-        )
-      updated.add(result.name)
-
   @property
   def aliases(self) -> list[tuple[int, int]]:
     """Pairs (number of a result, number of the argument whose memory it reuses)."""

@@ -16,31 +16,6 @@ def test_results_take_the_memory_of_their_variables(untested_code):
 
 
 @pytest.mark.parametrize(
-  "result, problem",
-  [
-    (program.Result("v", (3,), "float32", True), "The result v updates no variable"),
-    (program.Result("x", (2, 3), "float32", True), "The result x updates no variable"),
-    (program.Result("w", (4,), "float32", True), "result w is float32[4], the variable float32[3]"),
-    (program.Result("n", (), "int32", True), "result n is int32[], the variable int64[]"),
-  ],
-)
-def test_a_result_that_does_not_fit_its_variable(result, problem):
-  with pytest.raises(errors.SettingError) as caught:
-    program.Program(b"", conftest.ARGUMENTS, (result,), 8)
-  assert problem in str(caught.value)
-
-
-def test_two_results_for_one_variable():
-  with pytest.raises(errors.SettingError, match="the same variable as another result"):
-    program.Program(b"", conftest.ARGUMENTS, (conftest.RESULTS[0],) * 2, 8)
-
-
-def test_two_arguments_of_one_name():
-  with pytest.raises(errors.SettingError, match="Two arguments of a program have the name w"):
-    program.Program(b"", (conftest.ARGUMENTS[0],) * 2, (), 8)
-
-
-@pytest.mark.parametrize(
   "name, value, problem",
   [
     ("own", np.zeros(3, np.float32), "own is float32[3], expected float32[8]"),
