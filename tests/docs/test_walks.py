@@ -2,12 +2,13 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
-from docs.tools import architecture, draw
+from docs.tools import architecture, draw, walks
 
 # Runs the command, and writes down which files of trainer/ are entered, one after the other.
 RECORD = """
@@ -73,3 +74,40 @@ def test_a_run_enters_the_files_of_a_walk_in_their_order(title, entered):
 def test_a_step_that_is_missed_is_named():
   assert missed_step(["a", "b", "c"], ["a", "x", "b", "a", "c"]) is None
   assert missed_step(["a", "c", "b"], ["a", "b", "c"]) == "b"
+
+
+SOURCE = '''
+def entered(values):
+  """Has a docstring.
+
+  Args:
+    values: some.
+  """
+  # A comment.
+
+  def inner():
+    return 1
+
+  return [inner() for _ in values]
+
+
+def other():
+  return 2
+'''
+
+
+def test_lines_of_code_are_those_of_entered_functions():
+  assert walks.code_lines(SOURCE, [2]) == 4
+  assert walks.code_lines(SOURCE, [10]) == 2
+  assert walks.code_lines(SOURCE, [2, 10, 16]) == 6
+  assert walks.code_lines(SOURCE, []) == 0
+
+
+@pytest.mark.long
+def test_the_page_tells_how_much_there_is_to_read():
+  page = architecture.PAGE.read_text()
+  for walk, (files, lines) in walks.count(draw.ROOT).items():
+    row = re.search(rf"\| an? {walk}\b.*\| (\d+) \| ([\d,]+) \|", page)
+    assert row, walk
+    assert abs(int(row[1]) - files) <= 5
+    assert int(row[2].replace(",", "")) == pytest.approx(lines, rel=0.1)
