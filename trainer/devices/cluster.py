@@ -34,6 +34,7 @@ _DETECTIONS = {
 NAMES = ("tf_config", *_DETECTIONS)
 
 _ADDRESS = re.compile(r".+:\d+")
+_TASK = '"task": {"type": "worker", "index": 0}'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,39 +120,24 @@ def from_tf_config(text: str) -> Cluster:
   """
   try:
     config = json.loads(text)
-    cluster, task = dict(config.get("cluster", {})), config.get("task", {})
-    if "master" in cluster:  # the older name of the chief
-      cluster.setdefault("chief", cluster.pop("master"))
-    jobs = {job: _tasks(cluster.get(job, ()), job) for job in ("chief", "worker", "evaluator")}
+    cluster, task = config.get("cluster", {}), config.get("task", {})
+    older = "master" if "master" in cluster else "chief"  # the older name of the chief
+    jobs = {job: _tasks(cluster.get(job, ()), job) for job in (older, "worker", "evaluator")}
     role, index = task.get("type"), int(task.get("index", 0))
-    role = "chief" if role == "master" else role
   except (ValueError, AttributeError, TypeError) as error:
     raise errors.SettingError(
       f"Cannot read the environment variable TF_CONFIG ({error}): {text}"
     ) from error
-  has_evaluator = bool(jobs.pop("evaluator"))
+  chiefs, workers, evaluators = jobs.values()
+  role = "chief" if role == "master" else role
   if role == "evaluator":
     return Cluster("TF_CONFIG", role=role, has_evaluator=True)
-  if role == "ps":
-    raise errors.SettingError(
-      "TF_CONFIG makes this process a parameter server (ps); Octet has none: each worker holds all "
-      "variables. Start the chief and the workers alone."
-    )
-  if role not in (None, "chief", "worker"):
-    raise errors.SettingError(
-      f"TF_CONFIG has the task type {role!r}; expected 'chief', 'worker' or 'evaluator', as in "
-      '"task": {"type": "worker", "index": 0}.'
-    )
-  if role is None and sum(map(len, jobs.values())) > 1:
-    raise errors.SettingError(
-      'TF_CONFIG describes several workers, but not which of them this process is: add "task": '
-      '{"type": "worker", "index": 0}.'
-    )
-  if role is None or not any(jobs.values()):  # it trains alone
-    return Cluster("TF_CONFIG", has_evaluator=has_evaluator)
-  _check(jobs, role, index)
-  number = index + (len(jobs["chief"]) if role == "worker" else 0)
-  return Cluster("TF_CONFIG", (*jobs["chief"], *jobs["worker"]), number, role, has_evaluator)
+  if problem := _problem(chiefs, workers, role, index):
+    raise errors.SettingError(f"TF_CONFIG {problem}.")
+  if role is None or not (chiefs or workers):  # it trains alone
+    return Cluster("TF_CONFIG", has_evaluator=bool(evaluators))
+  number = index + len(chiefs) if role == "worker" else index
+  return Cluster("TF_CONFIG", (*chiefs, *workers), number, role, bool(evaluators))
 
 
 def _tasks(given: Any, job: str) -> list[Any]:
@@ -164,25 +150,30 @@ def _tasks(given: Any, job: str) -> list[Any]:
   return list(given)
 
 
-def _check(jobs: Mapping[str, Sequence[Any]], role: str, index: int) -> None:
-  """Raises SettingError if a worker is missing, or is there twice."""
-  if len(jobs["chief"]) > 1:
-    raise errors.SettingError(f"TF_CONFIG has {len(jobs['chief'])} chiefs; expected one.")
-  seen: dict[str, str] = {}
-  for job, addresses in jobs.items():
-    for number, address in enumerate(addresses):
-      task = f"{job} {number}"
-      if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
-        missing = "is missing" if address in (None, "") else f"is {address!r}"
-        raise errors.SettingError(
-          f"TF_CONFIG: the address of {task} {missing}; expected host:port for each worker."
-        )
-      if address in seen:
-        raise errors.SettingError(
-          f"TF_CONFIG: {seen[address]} and {task} have the same address {address}; expected two."
-        )
-      seen[address] = task
-  if not 0 <= index < len(jobs[role]):
-    raise errors.SettingError(
-      f"TF_CONFIG: the task is {role} {index}, and the cluster has {len(jobs[role])} of that type."
+def _problem(chiefs, workers, role, index):
+  """Returns what is wrong with a task and its cluster, as the rest of a sentence; or ""."""
+  if role == "ps":
+    return (
+      "makes this process a parameter server (ps); Octet has none: each worker holds all "
+      "variables. Start the chief and the workers alone"
     )
+  if role not in (None, "chief", "worker"):
+    return f"has the task type {role!r}; expected 'chief', 'worker' or 'evaluator', as in {_TASK}"
+  if role is None and len(chiefs) + len(workers) > 1:
+    return f"describes several workers, but not which of them this process is: add {_TASK}"
+  if len(chiefs) > 1:
+    return f"has {len(chiefs)} chiefs; expected one"
+  tasks = [f"chief {number}" for number in range(len(chiefs))]
+  tasks += [f"worker {number}" for number in range(len(workers))]
+  seen: dict[str, str] = {}
+  for task, address in zip(tasks, chiefs + workers, strict=True):
+    if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
+      missing = "is missing" if address in (None, "") else f"is {address!r}"
+      return f"is wrong: the address of {task} {missing}; expected host:port for each worker"
+    if address in seen:
+      return f"is wrong: {seen[address]} and {task} have the same address {address}"
+    seen[address] = task
+  count = len(chiefs if role == "chief" else workers)
+  if role and seen and not 0 <= index < count:
+    return f"is wrong: the task is {role} {index}, and the cluster has {count} of that type"
+  return ""

@@ -12,8 +12,8 @@
 | xla:gpu  | the same with the GPUs of jax's CUDA plug-in; xla:gpu:N with the first N of them      |
 | auto     | a TPU, else TensorFlow's GPU, else PJRT's GPUs, else the CPU                          |
 
-In a cluster of several workers (see `trainer.devices.cluster`), tpu, xla:N and xla:gpu are the XLA
-devices of all workers. A task "evaluator" is not a worker.
+In a cluster of several workers (see `trainer.devices.cluster`), tpu, xla:N and xla:gpu become the
+XLA devices of all workers. cpu and gpu have no cluster. A task "evaluator" is not a worker.
 """
 
 import dataclasses
@@ -209,12 +209,12 @@ def connect(
     wanted = count if match[2] or kind not in _PLATFORMS else None
     if found is None or not found.has_others:
       return _connect(kind, wanted, found, gpu)
-    if kind not in _PLATFORMS:
-      raise errors.SettingError(
-        f"--device={name}: several workers ({found.source}) train on XLA devices: use --device="
-        + ("xla:gpu." if kind == "gpu" else f"xla:{count}.")
-      )
-    return _connect_hosts(kind, wanted, found, _Joining(facts, timeout), gpu)
+    if kind in _PLATFORMS:
+      return _connect_hosts(kind, wanted, found, _Joining(facts, timeout), gpu)
+    raise errors.SettingError(
+      f"--device={kind} has no cluster, and {found.source} has {len(found.addresses)} workers: use "
+      "--device=xla:1 for the CPU of each, --device=xla:gpu for its GPUs, or --device=tpu."
+    )
 
 
 def _check_process():
@@ -305,11 +305,11 @@ def _connect_hosts(kind, count, cluster, joining, gpu):
     kind,
     connected,
     gpu,
-    hosts=link.count,
-    host=link.number,
+    link=link,
+    hosts=len(cluster.addresses),
+    host=cluster.number,
     role=cluster.role,
     has_evaluator=cluster.has_evaluator,
-    link=link,
   )
 
 

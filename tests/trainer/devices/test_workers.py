@@ -80,6 +80,14 @@ def test_hosts_of_xla_devices_train_evaluate_and_predict_as_one(tmp_path, hosts)
 
 
 @pytest.mark.long
+def test_hosts_change_in_number_between_restarts(tmp_path):
+  """Each example is read once: the values are those of a process that does not end meanwhile."""
+  for hosts, steps in ((2, 5), (1, 10), (2, 15)):
+    found = results(start(hosts, tmp_path, steps, device=f"xla:{8 // hosts}"))
+  check(found, tmp_path, steps=15)
+
+
+@pytest.mark.long
 def test_xla_hosts_roll_back_together_from_non_finite_values(tmp_path, caplog):
   found = results(start(2, tmp_path, 10, two_workers.NAN))
   with caplog.at_level("WARNING", logger="absl"):
