@@ -229,13 +229,11 @@ class Allowed:
     own = f"{', '.join(OWN[:-1])}, Keras's and TensorFlow's optimizers, layers and the like"
     folder = f", the packages of {self._folder}" if self._folder else ""
     given = f", {', '.join(self._modules)}" if self._modules else ""
-    return (
-      f"a gin file may import and name {own}{folder}{given}. If you trust it: {self._flag(module)}"
-    )
-
-  def _flag(self, module: str | None) -> str:
     add = ",".join([FOLDER] * bool(self._folder) + [*self._modules, (module or "NAME")])
-    return f"--gin_modules={add.replace('__main__', 'NAME')}"
+    return (
+      f"a gin file may import and name {own}{folder}{given}. If you trust it: "
+      f"--gin_modules={add.replace('__main__', 'NAME')}"
+    )
 
 
 def is_there(module: str) -> bool:

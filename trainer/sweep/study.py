@@ -215,7 +215,7 @@ class Study:
 
   def other_pids(self) -> list[int]:
     """Returns the IDs of other live processes on this machine that work on a trial."""
-    workers = [trial.user_attrs.get(_WORKER) for trial in self.trials() if not trial.values]
+    workers = [trial.user_attrs.get(_WORKER) for trial in self._unfinished(math.inf)]
     return sorted(
       {
         worker[1]

@@ -1,12 +1,13 @@
 """The parameters and the files of a run that a tracker gets beside the metrics."""
 
 import contextlib
+import glob
 import importlib.util
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
 
-from trainer.io import paths, storage
+from trainer.io import paths
 from trainer.outputs import exporters
 from trainer.plot import curves, html_page, run_report, runs_report
 from trainer.reporting import trial_file
@@ -43,17 +44,11 @@ def of_run(model_dir: str, wanted: Sequence[str]) -> Iterator[dict[str, str]]:
       Of a folder on another file system, only report.html.
   """
   names = list(_CONFIGS) if CONFIG in wanted else []
-  if REPORT in wanted:
-    names.append(_EVALUATIONS)
-  if EXPORT in wanted:
-    names += _exports(model_dir)
-  found = {name: os.path.join(model_dir, name) for name in names}
-  # Trackers take files of this machine alone.
-  found = {
-    name: path
-    for name, path in found.items()
-    if storage.exists(path) and not storage.is_remote(path)
-  }
+  names += [_EVALUATIONS] if REPORT in wanted else []
+  names += _exports(model_dir) if EXPORT in wanted else []
+  # Trackers take files of this machine alone: a gs:// path is none of them.
+  paths_there = {name: os.path.join(model_dir, name) for name in names}
+  found = {name: path for name, path in paths_there.items() if os.path.exists(path)}
   with tempfile.TemporaryDirectory() as own:
     if REPORT in wanted and importlib.util.find_spec("matplotlib"):
       found["report.html"] = os.path.join(own, "report.html")
@@ -64,8 +59,6 @@ def of_run(model_dir: str, wanted: Sequence[str]) -> Iterator[dict[str, str]]:
 def _exports(model_dir):
   """Returns the newest export of each exporter, by its path below the run's folder."""
   base = os.path.join(model_dir, "export")
-  if not storage.isdir(base):
-    return []
-  folders = [base, *(os.path.join(base, name.rstrip("/")) for name in storage.listdir(base))]
-  newest = [exporters.newest(folder) for folder in folders if storage.isdir(folder)]
-  return [path.removeprefix(model_dir).lstrip("/") for path in newest if path]
+  folders = [base, *sorted(glob.glob(os.path.join(glob.escape(base), "*")))]
+  newest = [exporters.newest(folder) for folder in folders if os.path.isdir(folder)]
+  return [os.path.relpath(path, model_dir) for path in newest if path]

@@ -12,7 +12,7 @@ import atexit
 import os
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from absl import logging
 
@@ -22,9 +22,6 @@ from trainer.io import storage
 from trainer.reporting import metrics_file
 from trainer.tracking import run_files, unsent_lines
 
-if TYPE_CHECKING:
-  from trainer.tracking import hook
-
 _LONGEST_PAUSE = 60.0  # seconds between two tries of a tracker that does not answer
 
 
@@ -32,18 +29,14 @@ class Sender:
   """Sends the lines, parameters and files of one run.
 
   Args:
-    tracker: the tracker of the run.
+    tracker: the `hook.TrackingHook` of the run.
     model_dir: the folder of the run.
     begun_at: the step at which the training begins; None without a training.
     seconds: between two looks at metrics.jsonl.
   """
 
   def __init__(
-    self,
-    tracker: "hook.TrackingHook",
-    model_dir: str,
-    begun_at: int | None = None,
-    seconds: float = 5.0,
+    self, tracker: Any, model_dir: str, begun_at: int | None = None, seconds: float = 5.0
   ) -> None:
     self._tracker = tracker
     self._model_dir = model_dir

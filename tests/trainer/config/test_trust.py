@@ -359,7 +359,7 @@ def test_values_that_describe_no_object(value, folder):
   assert run(f"X = {value}") == eval(value)
 
 
-def test_any_dict_with_class_name_is_refused_unless_all_is_trusted(folder):
+def test_a_dict_with_class_name_is_refused(folder):
   text = "import mine\nstart.params = [{'class_name': 'label'}]"
   for modules in (["."], [".", "keras"]):
     message = refusal(text, modules=modules)

@@ -79,7 +79,7 @@ def test_a_trial_that_was_claimed_and_never_begun_is_taken_up(tmp_path, settings
   assert opened(tmp_path, settings, dead=[killed]).claim(1).number == 0
 
 
-def test_a_process_that_died_making_trials_has_the_rest_made_by_the_next(tmp_path, settings):
+def test_the_next_process_makes_the_rest_of_the_trials(tmp_path, settings):
   opened(tmp_path, settings).make_trials(2)
   found = opened(tmp_path, settings)
   found.make_trials(5)
@@ -129,10 +129,11 @@ def test_live_processes_of_this_machine_are_named(tmp_path, settings):
   one.make_trials(2)
   one.claim(2)
   assert (one.other_pids(), two.other_pids()) == ([], [os.getpid()])
-  one.worker[2] = two.worker[2] = "earlier"  # The system gave the ID to another process since.
-  two.claim(2)
-  assert opened(tmp_path, settings).other_pids() == [os.getpid()]
-  assert opened(tmp_path, settings).is_dead(two.worker)
+  one.finish(one.claim(2), "fail")
+  assert two.other_pids() == [os.getpid()]  # for the first trial
+  earlier = [*one.worker[:2], "earlier", "x"]  # The system gave the ID to another process since.
+  assert two.is_dead(earlier)
+  assert not two.is_dead(one.worker)
 
 
 def test_trials_of_version_0_1_0_have_no_worker(tmp_path, settings):
