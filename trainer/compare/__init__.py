@@ -4,8 +4,8 @@
 
 `workloads` reads the cases to compare. `runner` measures each case in a process of its own, by
 `worker` and `measure`. `results` reads, writes and merges the rows. `summary` computes times,
-costs, speed-ups, the cheapest and the fastest; `report` shows them. `models` compares the models of
-two runs instead.
+speed-ups and, by `prices`, costs; `report` shows them. `models` compares the models of two runs
+instead.
 
 Layout:
 

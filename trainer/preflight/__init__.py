@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Imported at first use, so that --help does not wait for TensorFlow.
 _HOMES = {"check_steps": "trainer.preflight.from_python", "text": "trainer.preflight.report"}
 
-__all__ = ["bindings", "check_steps", "compiler", "main", "prices", "text", "topology"]
+__all__ = ["bindings", "check_steps", "compiler", "main", "text", "topology"]
 
 
 def __getattr__(name: str) -> Any:
