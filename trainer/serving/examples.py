@@ -15,6 +15,7 @@ import collections
 import csv
 import dataclasses
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -57,7 +58,8 @@ def read(
   """Reads the examples of files.
 
   Args:
-    inputs: paths, globs and folders, in the order of the examples.
+    inputs: paths, globs and folders, in the order of the examples; or "-" for standard input, where
+      a line is a JSON object or the path of an image.
     loaded: the model for the prediction.
     output: the file of the predictions; "-" for standard output.
 
@@ -69,6 +71,8 @@ def read(
     SettingError: there are images, and the model takes something else; or output is one of the
       files.
   """
+  if list(inputs) == ["-"]:
+    return _from_lines(sys.stdin, "standard input", "", loaded), None
   paths = [path for pattern in inputs for path in _listed(pattern)]
   if os.path.abspath(output) in map(os.path.abspath, paths):
     raise errors.SettingError(
@@ -95,6 +99,8 @@ def image_feature(loaded: LoadedModel) -> str:
 
 
 def _listed(pattern):
+  if pattern == "-":
+    raise errors.SettingError("--input=- is standard input, and excludes any other --input.")
   if storage.isdir(pattern):
     endings = {
       os.path.join(folder, name): os.path.splitext(name)[1].lower() or "without an ending"
@@ -194,6 +200,9 @@ def _from_lines(lines, source, folder, loaded):
   for number, line in enumerate(lines, 1):
     name, text = f"{source}, line {number}", line.strip()
     if not text:
+      continue
+    if source == "standard input" and not text.startswith("{"):
+      yield Example(text, paths={image_feature(loaded): text})
       continue
     try:
       row = json_form.parse(text, dict, "the line", "expected a JSON object")

@@ -51,7 +51,7 @@ def predict(
     )
   if not inputs:
     raise errors.SettingError(
-      "No --input: give images, a folder, TFRecords, or .csv, .jsonl or .parquet files."
+      "No --input: give images, a folder, TFRecords, .csv or .jsonl files, or - for standard input."
     )
   model = predictor.Predictor(export, engine, batch_sizes=(batch_size,), precision=precision).loaded
   results.check_path(output, model)  # Before the predictions, which may take hours.

@@ -2,6 +2,7 @@
 
   python -m trainer.predict --export=out/cifar10/export --input='photos/*.jpg' --output=found.jsonl
   python -m trainer.predict --export=out/cifar10/export --input=photos --output=found.csv
+  find photos -name '*.png' | python -m trainer.predict --export=out/cifar10/export --input=-
 
 The exit status is 1 if an example fails without --keep_going, 2 if a flag is wrong, and otherwise
 0.
@@ -17,8 +18,8 @@ _EXPORT = flags.DEFINE_string(
 _INPUT = flags.DEFINE_multi_string(
   "input",
   [],
-  "Files: images, folders of images, TFRecords, .csv, .tsv, .jsonl, .parquet; or a glob. Repeat "
-  "the flag for several.",
+  "Files: images, folders of images, TFRecords, .csv, .tsv, .jsonl; a glob, or - for lines on "
+  "standard input. Repeat the flag for several.",
 )
 _OUTPUT = flags.DEFINE_string(
   "output", "-", "A file .jsonl or .csv; - for JSON lines on standard output."

@@ -108,3 +108,8 @@ def test_inputs_that_cannot_work_are_refused(loaded, path, message, tmp_path):
   (tmp_path / "empty").mkdir()
   with pytest.raises(errors.OctetError, match=message):
     read(loaded, tmp_path / path)
+
+
+def test_standard_input_excludes_other_inputs():
+  with pytest.raises(errors.SettingError, match="--input=- is standard input, and excludes"):
+    read(IMAGES, "-", "a.png")

@@ -1,6 +1,7 @@
 """Files in, predictions out: the exact number, in order, and nothing left out in silence."""
 
 import csv
+import io
 import json
 import os
 import subprocess
@@ -165,10 +166,13 @@ def test_columns_of_csv(line_model, tmp_path):
   np.testing.assert_allclose([entry["y"] for entry in found], [*y, *y], rtol=1e-5)
 
 
-def test_standard_output_has_lines_of_json(saved_model, photos, capsys):
-  assert run(saved_model, photos[1][:2], "-") == 0
+def test_standard_input_and_output(saved_model, photos, monkeypatch, capsys):
+  monkeypatch.setattr(
+    sys, "stdin", io.StringIO(f"{photos[1][0]}\n\n" + json.dumps({"image": photos[1][1]}) + "\n")
+  )
+  assert run(saved_model, "-", "-") == 0
   found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-  assert [entry["input"] for entry in found] == photos[1][:2]
+  assert [entry["input"] for entry in found] == [photos[1][0], "standard input, line 3"]
 
 
 @pytest.mark.parametrize(
@@ -177,6 +181,7 @@ def test_standard_output_has_lines_of_json(saved_model, photos, capsys):
     ("nowhere/*.png", "x.jsonl", r"There is no file nowhere/\*.png \(--input\)"),
     ("tests", "x.jsonl", "has no images"),
     ("setup.py", "x.txt", "--output=.*x.txt: expected a name that ends in .jsonl, .csv"),
+    (["-", "setup.py"], "x.jsonl", "excludes any other --input"),
     ([], "x.jsonl", "No --input"),
   ],
 )
