@@ -230,6 +230,11 @@ def is_constant(reference: Any) -> bool:
   return reference.configurable.wrapped is gin_config._retrieve_constant
 
 
+def value_of_constant(reference: Any) -> Any:
+  """Returns the value of a constant's ConfigurableReference."""
+  return gin_config._CONSTANTS["/".join(reference.scopes)]
+
+
 class CheckedCall(gin_config.ConfigurableReference):
   """`@name()` in a binding; it checks its result before use.
 

@@ -101,6 +101,11 @@ def value_text(value: Any, manager: Any = None) -> str | None:
   if isinstance(value, files.Reference | files.Macro):
     return str(value)
   if isinstance(value, gin_internals.ConfigurableReference):
+    # By its value where gin has a literal: the module that defines the constant may change.
+    if value.evaluate and gin_internals.is_constant(value):
+      literal = value_text(gin_internals.value_of_constant(value), manager)
+      if literal is not None:
+        return literal
     return _reference_text(value, manager)
   if type(value) in (list, tuple, dict):
     items = _items(value, manager)

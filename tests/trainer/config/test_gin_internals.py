@@ -243,6 +243,10 @@ def test_all_that_is_registered_is_found(register):
   assert {"gin.macro", "one.sized"} < set(gin_internals.all_selectors())
 
 
+def test_a_constant_has_its_value(constant):
+  assert gin_internals.value_of_constant(gin_internals.macro_or_constant(constant)) == 3
+
+
 def test_a_checked_call_checks_what_gin_evaluates(register):
   register("one.sized")
   seen = []

@@ -126,8 +126,11 @@ def test_every_literal_is_read_as_it_was(value):
   assert gin.config.parse_value(config_text.value_text(value)) == value
 
 
-def test_a_constant_is_written_by_its_name():
-  if "text_of_test.SIZES" not in gin_internals.constants():
-    gin.constant("text_of_test.SIZES", [3, "a"])
-  config.load([], ["start.params = %text_of_test.SIZES"], root=None, modules=None)
-  assert "start.params = %text_of_test.SIZES\n" in config.parsed_text()
+def test_a_constant_is_written_by_its_value():
+  constants = {"text_of_test.SIZES": [3, "a"], "text_of_test.KIND": object()}
+  for name, value in constants.items():
+    if name not in gin_internals.constants():
+      gin.constant(name, value)
+  given = "start.params = {'sizes': %text_of_test.SIZES, 'kind': %text_of_test.KIND}"
+  config.load([], [given], root=None, modules=None)
+  assert "start.params = {'sizes': [3, 'a'], 'kind': %text_of_test.KIND}\n" in config.parsed_text()
