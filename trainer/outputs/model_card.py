@@ -9,8 +9,10 @@ After Mitchell et al., "Model Cards for Model Reporting" (2019).
 
 import datetime
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
+
+import jinja2
 
 from trainer import errors
 from trainer.cli import formatting
@@ -99,155 +101,64 @@ def write(saved_model: str, description: Mapping[str, Any]) -> None:
 
 def text(description: Mapping[str, Any]) -> str:
   """Returns the card, in Markdown; see `write`."""
-  sections = [
-    ("Metrics", _metrics(description)),
-    ("Data", _data(description)),
-    ("Sizes", _sizes(description)),
-    ("Training", _training(description.get("training", {}))),
-    ("Inputs and outputs", _signatures(description["signatures"])),
-    ("Versions", _versions(description)),
+  signatures = description["signatures"]
+  default = "serving_default"
+  name = default if default in signatures else next(iter(signatures), None)
+  tensors = [
+    (direction[:-1], tensor, told)
+    for direction in ("inputs", "outputs")
+    for tensor, told in list(signatures.get(name, {}).get(direction, {}).items())[:_MOST_SHAPES]
   ]
-  lines = [f"# {description.get('model', 'Model')}", "", *_head(description)]
-  for heading, content in [*_author_sections(description.get("card", {})), *sections]:
-    lines += ["", f"## {heading}", "", *content]
-  return "\n".join(lines) + "\n"
-
-
-def _head(description):
-  step = description.get("global_step")
-  yield (
-    f"Exported on {description['exported'][:10]}"
-    + (f" from the checkpoint of step {step:,}" if step is not None else "")
-    + ". `assets.extra/octet.json` has all of this for programs."
+  shares = {
+    column: [f"{told.get('gaps', {}).get(gap, 0):.2%}" for gap in _GAPS]
+    for column, told in description.get("raw", {}).items()
+    if any(told.get("gaps", {}).values())
+  }
+  training = description.get("training", {})
+  return _template().render(
+    about=description,
+    of_author=_author_sections(description.get("card", {})),
+    report=description.get("report"),
+    training=training,
+    sizes=description["sizes"],
+    gaps=shares,
+    signature=name,
+    tensors=tensors,
+    others=[other for other in signatures if other != name],
+    versions={**description["versions"], **training.get("versions", {})},
+    most=_MOST_SHAPES,
+    row=_row,
+    number=lambda value: "not defined" if value is None else formatting.five_digits(value),
+    shape=lambda shape: "any" if shape is None else f"[{', '.join(map(_size, shape))}]",
+    size=formatting.size,
+    time=lambda seconds: datetime.timedelta(seconds=round(seconds)),
   )
+
+
+def _template():
+  folder = os.path.join(os.path.dirname(__file__), "templates")
+  of_cards = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(folder),
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+    autoescape=False,
+  )
+  return of_cards.get_template("model_card.md.jinja")
 
 
 def _author_sections(texts):
-  """Yields (heading, lines) of each text from the author, and of each missing text."""
+  """Yields (heading, text) of each text from the author, and of each missing text."""
   given = {heading.lower(): words for heading, words in texts.items()}
   for heading, wanted in _OF_AUTHOR.items():
-    yield heading, [given.pop(heading.lower(), f"*Not filled in. Expected: {wanted}.*")]
-  yield from ((heading, [words]) for heading, words in texts.items() if heading.lower() in given)
+    yield heading, given.pop(heading.lower(), f"*Not filled in. Expected: {wanted}.*")
+  yield from ((heading, words) for heading, words in texts.items() if heading.lower() in given)
 
 
-def _metrics(description):
-  report = description.get("report")
-  if report:
-    yield (
-      f"On {report['examples']:,} examples of the evaluation set, with intervals of "
-      f"{report['confidence']:.0%} (bootstrap over the examples):"
-    )
-    yield ""
-    rows = [
-      [name, *(_number(estimate.get(key)) for key in ("value", "low", "high"))]
-      for name, estimate in report["metrics"].items()
-    ]
-    yield from _table(["metric", "value", "from", "to"], rows)
-    for sentence in (report.get("sentence"), *report.get("notes", ())):
-      if sentence:
-        yield from ("", sentence)
-    yield ""
-  metrics = description.get("metrics")
-  if metrics:
-    yield "As the evaluation computed them:" if report else "On the evaluation set:"
-    yield ""
-    yield from _table(["metric", "value"], [[n, _number(value)] for n, value in metrics.items()])
-  elif not report:
-    yield "The run did not evaluate this checkpoint."
-  if metrics and not report:
-    yield ""
-    yield "Without intervals: `run.evaluation_report = @EvaluationReport()` computes them."
+def _row(*cells):
+  texts = (str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells)
+  return f"| {' | '.join(texts)} |"
 
 
-def _data(description):
-  training, report = description.get("training", {}), description.get("report") or {}
-  if training.get("examples"):
-    yield f"- Trained on {training['examples']:,} examples, repetitions included."
-  if report:
-    yield (
-      f"- Evaluated on {report['examples']:,} examples; SHA-256 of their features: "
-      f"`{report['features']}`."
-    )
-  if description.get("class_names"):
-    names = description["class_names"]
-    shown = ", ".join(names[:_MOST_SHAPES]) + (", …" if len(names) > _MOST_SHAPES else "")
-    yield f"- {len(names):,} classes: {shown}."
-  gaps = {name: column.get("gaps", {}) for name, column in description.get("raw", {}).items()}
-  if rows := [
-    [name, *(f"{of.get(key, 0):.2%}" for key in _GAPS)]
-    for name, of in gaps.items()
-    if any(of.values())
-  ]:
-    yield "- Columns of the evaluation set with missing values, or values unknown to the training:"
-    yield ""
-    yield from _table(["column", *_GAPS], rows)
-    yield ""
-  bindings = description.get("data")
-  yield "- The input functions and their settings:" if bindings else "- No gin file named the data."
-  if bindings:
-    yield from ("", "```", *bindings, "```")
-
-
-def _sizes(description):
-  sizes = description["sizes"]
-  yield (
-    f"{sizes['parameters']:,} parameters in {sizes['variables']:,} variables, "
-    f"{sizes['trainable']:,} of them trainable; {formatting.size(sizes['bytes'])}. The files of "
-    f"the export: {formatting.size(sizes['files'])}."
-  )
-
-
-def _training(training):
-  if not training:
-    yield "The weights come from elsewhere, without a record of their training."
-    return
-  rows = [["steps", f"{training['steps']:,}"]]
-  if "seconds" in training:
-    took = datetime.timedelta(seconds=round(training["seconds"]))
-    rows.append(["time", f"{took} (h:mm:ss), without evaluations and checkpoints"])
-  rows += [[key, str(training[key])] for key in ("device", "precision", "seed") if key in training]
-  commit = training.get("commit")
-  if commit:
-    rows.append(["git commit", commit + ", and changes beside it" * bool(training.get("changed"))])
-  else:
-    rows.append(["git commit", "not known: the run was in no repository"])
-  yield from _table(["", ""], rows)
-
-
-def _signatures(signatures: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-  name = "serving_default" if "serving_default" in signatures else next(iter(signatures), None)
-  if name is None:
-    yield "There is no signature."
-    return
-  rows = [
-    [direction[:-1], tensor, told["dtype"], _shape(told["shape"])]
-    for direction in ("inputs", "outputs")
-    for tensor, told in list(signatures[name][direction].items())[:_MOST_SHAPES]
-  ]
-  yield from _table([f"`{name}`", "name", "type", "shape"], rows)
-  others = [f"`{other}`" for other in signatures if other != name]
-  if others:
-    yield ""
-    yield f"Further signatures: {', '.join(others)}."
-
-
-def _versions(description):
-  then, now = description.get("training", {}).get("versions", {}), description["versions"]
-  rows = [[name, then.get(name, ""), now.get(name, "")] for name in {**now, **then}]
-  yield from _table(["", "training", "export"], rows)
-
-
-def _shape(shape: Sequence[int | None] | None) -> str:
-  if shape is None:
-    return "any"
-  return "[" + ", ".join("any" if size is None else str(size) for size in shape) + "]"
-
-
-def _number(value):
-  return "not defined" if value is None else formatting.five_digits(value)
-
-
-def _table(header, rows):
-  for row in (header, ["---"] * len(header), *rows):
-    cells = (str(cell).replace("|", "\\|").replace("\n", " ") for cell in row)
-    yield f"| {' | '.join(cells)} |"
+def _size(size):
+  return "any" if size is None else str(size)
