@@ -14,6 +14,7 @@ from tests import long
 from tests.compat import keras_names_2_15
 from trainer.checkpoints import former_names, reader
 from trainer.compat.graph_mode import habits, keras_names
+from trainer.compat.graph_mode import layer_calls as _layer_calls  # noqa: F401 (its replacement)
 from trainer.devices import device as device_lib
 from trainer.tracing import variable_store
 

@@ -13,9 +13,8 @@ from trainer.compat.graph_mode import (
   fetches,
   habits,
   host_calls,
-  keras_inputs,
   keras_names,
-  layer_updates,
+  layer_calls,
   loss_counts,
   metric_pairs,
   notes,
@@ -24,13 +23,12 @@ from trainer.compat.graph_mode import (
   small_updates,
   summary,
 )
-from trainer.compat.graph_mode import learning_phase as keras
 from trainer.reporting import summaries
 from trainer.tracing import fetched_operations
 
 # Imported for their replacements, which must be in place when the first trace begins. If the
 # model_fn itself imported such a module, its replacements would come too late.
-del keras, keras_inputs, layer_updates, loss_counts, small_updates
+del layer_calls, loss_counts, small_updates
 
 ModeKeys = trainer.ModeKeys
 v1 = tf.compat.v1

@@ -11,6 +11,7 @@ of TensorFlow, and its output carries both: functions of TensorFlow take the val
 history.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -55,11 +56,11 @@ def _source_inputs(original, tensor):
   return original(getattr(tensor, _VALUED, tensor))
 
 
-@patches.replaces(keras.layers.Layer, "__call__")
-def _call_layer(original, self, *args, **kwargs):
+def call(inner: Callable, layer: keras.layers.Layer, *args: Any, **kwargs: Any) -> Any:
+  """Calls a layer with the tensors behind its inputs, if they have any; see layer_calls."""
   if not _have_values(args, kwargs):
-    return original(self, *args, **kwargs)
-  return _computed(original, self, args, kwargs)
+    return inner(layer, *args, **kwargs)
+  return _computed(inner, layer, args, kwargs)
 
 
 @patches.replaces(keras.Operation, "symbolic_call")

@@ -18,7 +18,7 @@ import contextlib
 import contextvars
 import dataclasses
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -154,23 +154,21 @@ def _name(original, self, name=None):
   original(self, _SlashedName(name) if slashed else name)
 
 
-@patches.replaces(keras.layers.Layer, "__call__")
-def _call_layer(original, self, *args, **kwargs):
-  if not habits.are_enabled():
-    return original(self, *args, **kwargs)
-  args, kwargs = _by_name(self, args, kwargs)
+def call(inner: Callable, layer: keras.layers.Layer, *args: Any, **kwargs: Any) -> Any:
+  """Calls a layer in a scope of TensorFlow; see layer_calls."""
+  args, kwargs = _by_name(layer, args, kwargs)
   graph, outer = v1.get_default_graph(), _call.get()
   with contextlib.ExitStack() as scopes:
     if outer is not None and outer.graph is not graph:
       # Keras builds some layers by tracing their call, in a new graph without the scopes around.
       scopes.enter_context(tf.name_scope(outer.scope + _current_scope()))
-    scope = _current_scope() if _is_rebuilt(self, args) else None
-    scope = scope or scopes.enter_context(tf.name_scope(self.name))
-    scopes.enter_context(patches.set_context(_call, _Call(self, graph, scope)))
+    scope = _current_scope() if _is_rebuilt(layer, args) else None
+    scope = scope or scopes.enter_context(tf.name_scope(layer.name))
+    scopes.enter_context(patches.set_context(_call, _Call(layer, graph, scope)))
     if _is_made.get():  # restart the paths of variables here, as in earlier checkpoints
       scopes.enter_context(keras.name_scope("", override_parent="", deduplicate=False))
       scopes.enter_context(patches.set_context(_is_made, False))
-    return original(self, *args, **kwargs)
+    return inner(layer, *args, **kwargs)
 
 
 def _by_name(layer, args, kwargs):

@@ -14,8 +14,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainer.compat.graph_mode import habits
-from trainer.internals import patches
 from trainer.tracing import fetched_operations
 
 # Layer → (weak reference to a graph, names of the operations by which a call changes variables).
@@ -23,17 +21,15 @@ from trainer.tracing import fetched_operations
 _calls: weakref.WeakKeyDictionary[Any, list[tuple[Any, list[str]]]] = weakref.WeakKeyDictionary()
 
 
-@patches.replaces(keras.layers.Layer, "__call__")
-def _call(original, self, *args, **kwargs):
-  if not habits.are_enabled():
-    return original(self, *args, **kwargs)
+def call(inner: Callable, layer: keras.layers.Layer, *args: Any, **kwargs: Any) -> Any:
+  """Calls a layer, and records its updates; see layer_calls."""
   with fetched_operations.changes_made() as changes:
-    found = original(self, *args, **kwargs)
+    found = inner(layer, *args, **kwargs)
   graph = tf.compat.v1.get_default_graph()
   # A layer may trace its call into a function. Operations of that inner graph are no operations of
   # the model_fn: the step could not run them.
   names = [one.name for one in changes if one.graph is graph]
-  _calls.setdefault(self, []).append((weakref.ref(graph), names))
+  _calls.setdefault(layer, []).append((weakref.ref(graph), names))
   return found
 
 

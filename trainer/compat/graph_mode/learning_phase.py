@@ -8,9 +8,8 @@ import contextvars
 import functools
 import inspect
 import weakref
+from collections.abc import Callable
 from typing import Any
-
-import keras
 
 from trainer.compat.graph_mode import habits
 from trainer.internals import patches
@@ -46,12 +45,12 @@ def _takes_training(call: Any) -> bool:
   return "training" in inspect.signature(call).parameters
 
 
-@patches.replaces(keras.layers.Layer, "__call__")
-def _call(original, self, *args, **kwargs):
+def call(inner: Callable, layer: Any, *args: Any, **kwargs: Any) -> Any:
+  """Calls a layer in the phase of its model_fn; see layer_calls."""
   phase = _phase()
   if phase is None or _is_inside.get():
-    return original(self, *args, **kwargs)
-  if kwargs.get("training") is None and _takes_training(type(self).call):
+    return inner(layer, *args, **kwargs)
+  if kwargs.get("training") is None and _takes_training(type(layer).call):
     kwargs["training"] = phase
   with patches.set_context(_is_inside, True):
-    return original(self, *args, **kwargs)
+    return inner(layer, *args, **kwargs)
