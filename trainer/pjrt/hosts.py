@@ -258,10 +258,12 @@ class Hosts:
         continue
       call = _receive(connection)
       # Anything else is a probe, or another program.
-      for number in [each for each in self._open if call == _CALL % each]:
-        connection.sendall(_ANSWER)
-        connection.settimeout(None)
-        connections[number] = connection  # instead of one that has called before, and ended
+      number = next((each for each in self._open if call == _CALL % each), None)
+      with contextlib.suppress(OSError):  # It has ended meanwhile.
+        if number is not None:
+          connection.sendall(_ANSWER)
+          connection.settimeout(None)
+          connections[number] = connection  # instead of one that has called before, and ended
     listener.close()
     return connections
 
@@ -314,6 +316,8 @@ class Hosts:
         self._lose(failed, self._ends[failed])
 
   def _lose(self, number, why):
+    if self._lost:  # The first process has lost another, and ends.
+      return
     self._lost = f"{self._name(number)} {why}"
     self._is_lost.set()
     time.sleep(GRACE_SECONDS if self._client else 0.0)

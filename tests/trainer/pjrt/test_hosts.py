@@ -156,6 +156,8 @@ def test_all_hear_who_is_lost(store, ended):
     for error in of_all(processes[:2], lambda number: number):
       assert isinstance(error, hosts.LostError)
       assert str(error) == processes[0].lost()
+    cut(processes[0])  # which ends for this loss
+  assert processes[1].lost().startswith("worker 2 (localhost:")
   assert set(ended) == {errors.TRY_AGAIN}
 
 
