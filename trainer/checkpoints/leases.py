@@ -31,6 +31,7 @@ from trainer import errors
 from trainer.checkpoints import file_names, reader
 from trainer.io import files, storage
 
+_S = TypeVar("_S")
 _T = TypeVar("_T")
 
 # A lease that does not change for so long is void: its process died on another machine. A process
@@ -97,7 +98,7 @@ def renew(clock: Callable[[], float] = time.monotonic) -> None:
       _write(file)
 
 
-def read(choose: Callable[[], str | None], load: Callable[[str], _T]) -> _T:
+def read(choose: Callable[[], _S], load: Callable[[_S], _T]) -> _T:
   """Chooses a checkpoint and reads it; if a training removes it meanwhile, chooses another one.
 
   Args:
