@@ -180,9 +180,9 @@ def fits(value: Any, annotation: Any) -> bool:
     return True
   if not isinstance(value, kind) or (kind is Sequence and isinstance(value, str | bytes)):
     return False
-  if issubclass(kind, Mapping):
-    return not of or all(fits(k, of[0]) and fits(v, of[1]) for k, v in value.items())
   entries: Any = value
+  if issubclass(kind, Mapping):
+    return not of or all(fits(k, of[0]) and fits(v, of[1]) for k, v in entries.items())
   if kind is tuple and of and of[-1] is not Ellipsis:
     return len(entries) == len(of) and all(map(fits, entries, of))
   return not (of and issubclass(kind, Collection)) or all(fits(each, of[0]) for each in entries)
