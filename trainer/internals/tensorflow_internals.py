@@ -20,17 +20,14 @@ TF_LAYERS_CONVOLUTIONAL = private_names.find(
 TF_LAYERS_POOLING = private_names.find("tensorflow.python.keras.legacy_tf_layers.pooling")
 
 # Keras 2's optimizers.
-KERAS_2_OPTIMIZERS = tuple(
-  private_names.find(f"tensorflow.python.keras.optimizer_v2.{module}.{name}")
-  for module, name in {
-    "gradient_descent": "SGD",
-    "adam": "Adam",
-    "adagrad": "Adagrad",
-    "ftrl": "Ftrl",
-    "rmsprop": "RMSprop",
-    "adadelta": "Adadelta",
-    "adamax": "Adamax",
-  }.items()
+KERAS_2_OPTIMIZERS = (
+  private_names.find("tensorflow.python.keras.optimizer_v2.gradient_descent.SGD"),
+  private_names.find("tensorflow.python.keras.optimizer_v2.adam.Adam"),
+  private_names.find("tensorflow.python.keras.optimizer_v2.adagrad.Adagrad"),
+  private_names.find("tensorflow.python.keras.optimizer_v2.ftrl.Ftrl"),
+  private_names.find("tensorflow.python.keras.optimizer_v2.rmsprop.RMSprop"),
+  private_names.find("tensorflow.python.keras.optimizer_v2.adadelta.Adadelta"),
+  private_names.find("tensorflow.python.keras.optimizer_v2.adamax.Adamax"),
 )
 
 # Functions and classes of tf.contrib and tf.estimator that TensorFlow still has, and uses itself.
