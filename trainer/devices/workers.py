@@ -38,11 +38,6 @@ class Workers:
     """Returns the sum of the workers' values."""
     return sum(self._of_all(int(value)))
 
-  def mean(self, value: float) -> float:
-    """Returns the mean of the workers' values."""
-    values = self._of_all(float(value))
-    return sum(values) / len(values)
-
   def _of_all(self, value):
     if self.device.link is None:
       return [value]

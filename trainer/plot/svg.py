@@ -20,8 +20,6 @@ from trainer.cli import installation
 # A placeholder for the text colour of the page around a picture. `element` replaces it by
 # currentColor; matplotlib does not know that name.
 TEXT_COLOR = "#010203"
-# The same for the page's background, --page in frame.html.
-PAGE_COLOR = "#030201"
 
 _COLORED = (
   "text.color",
@@ -79,5 +77,5 @@ def element(figure: Any, title: str) -> str:
   # Every picture has the same ids, and a page must not have an id twice. Nothing refers to these.
   text = re.sub(r'<g id="[^"]*"', "<g", text)
   text = re.sub(r' (width|height)="[^"]*"', "", text, count=2)  # Only the size of the <svg> itself.
-  text = text.replace(TEXT_COLOR, "currentColor").replace(PAGE_COLOR, "var(--page)")
+  text = text.replace(TEXT_COLOR, "currentColor")
   return text.replace("<svg", f'<svg role="img" aria-label="{html.escape(title)}"', 1)

@@ -13,7 +13,7 @@ def picture(title="loss by step", text_color=svg.TEXT_COLOR, label="loss", value
   with svg.figure_class(text_color) as figure_class:
     figure = figure_class(figsize=(3, 2))
     axes = figure.subplots()
-    axes.plot(range(len(values)), values, label=label, color=svg.PAGE_COLOR)
+    axes.plot(range(len(values)), values, label=label)
     axes.set_xlabel(label)
     axes.legend()
     return svg.element(figure, title)
@@ -26,9 +26,7 @@ def test_an_element_takes_size_and_colors_of_the_page():
   assert {"viewBox", "role"} <= root.attrib.keys()
   assert not {"width", "height"} & root.attrib.keys()
   assert "currentColor" in text
-  assert "var(--page)" in text
   assert svg.TEXT_COLOR not in text
-  assert svg.PAGE_COLOR not in text
 
 
 def test_letters_are_text_that_nobody_reads_as_a_formula():
