@@ -134,7 +134,7 @@ def by_server(path, test):
   loaded = predictor.Predictor(path, "tensorflow").loaded
   call = tf_serving.read_predict(body, loaded)
   answer = call.write(loaded.engines[call.signature].predict_batch(call.features))
-  return [each["probabilities"] for each in json.loads(answer.content)["predictions"]]
+  return [each["probabilities"] for each in json.loads(answer)["predictions"]]
 
 
 @pytest.mark.parametrize("case", [table_case, text_case])

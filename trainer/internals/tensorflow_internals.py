@@ -171,6 +171,11 @@ def is_variable_handle(tensor: tf.Tensor) -> bool:
   return data is not None and data.is_set
 
 
+def existing_handle(resource: Any) -> tf.Tensor | None:
+  """Returns the handle of a TrackableResource; None if nobody has asked for it yet."""
+  return getattr(resource, "_resource_handle", None)
+
+
 def spec_of_handle(tensor: tf.Tensor) -> tf.TensorSpec | None:
   """Returns the shape and dtype of the variable that an eager tensor is the handle of, or None."""
   if not is_variable_handle(tensor):

@@ -8,13 +8,11 @@ side closes it or ten minutes pass without a request:
     {"saved_model": path, "calls": [{"signature": name, "inputs": path, "outputs": path}, ...]}
 
 The process runs each call, writes the outputs, and answers a request with a line: {"error": null},
-or the error as a string. Inputs and outputs are pickles of name → array: an npz file holds neither
-bfloat16 nor bytes that end in zeros. Both files are in a folder that only this user reads.
+or the error as a string. Inputs and outputs are files by `pack`.
 """
 
 import contextlib
 import json
-import pickle
 import signal
 import socket
 import sys
@@ -34,6 +32,30 @@ class Refusal:
       raise ImportError(f"a program without Octet cannot import {name}")
 
 
+def pack(arrays: Mapping[str, Any]) -> bytes:
+  """Serializes arrays of any dtype of TensorFlow, name → array. `unpack` takes the result."""
+  import tensorflow as tf
+
+  def feature(array):
+    serialized = tf.make_tensor_proto(array).SerializeToString()
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=[serialized]))
+
+  features = {name: feature(array) for name, array in arrays.items()}
+  return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+def unpack(content: bytes) -> dict[str, Any]:
+  """Reverses `pack`; bytes are arrays of the dtype object."""
+  import tensorflow as tf
+
+  tensor_proto = type(tf.make_tensor_proto(0))
+  features = tf.train.Example.FromString(content).features.feature
+  return {
+    name: tf.make_ndarray(tensor_proto.FromString(feature.bytes_list.value[0]))
+    for name, feature in features.items()
+  }
+
+
 def answer(request: Mapping[str, Any]) -> None:
   """Loads the SavedModel of a request, runs its calls and writes their outputs."""
   import tensorflow as tf
@@ -41,11 +63,11 @@ def answer(request: Mapping[str, Any]) -> None:
   loaded = tf.saved_model.load(request["saved_model"])
   for call in request["calls"]:
     with open(call["inputs"], "rb") as file:
-      inputs = pickle.load(file)
+      inputs = unpack(file.read())
     function = loaded.signatures[call["signature"]]
     outputs = function(**{name: tf.constant(array) for name, array in inputs.items()})
     with open(call["outputs"], "wb") as file:
-      pickle.dump({name: tensor.numpy() for name, tensor in outputs.items()}, file)
+      file.write(pack({name: tensor.numpy() for name, tensor in outputs.items()}))
 
 
 def main() -> None:

@@ -47,11 +47,13 @@ def used_by(graphs: Iterable[Any], made: list[Any]) -> list[Any]:
     for tensor in captured
     if tensor.dtype == tf.resource and not tensorflow_internals.is_variable_handle(tensor)
   }
-  found = [each for each in made if id(each.resource_handle) in handles]
+  # Without making a handle: other programs of the process may have objects whose graphs are gone.
+  handle_of = tensorflow_internals.existing_handle
+  found = [each for each in made if id(handle_of(each)) in handles]
   # A search through all objects of the process takes a tenth of a second.
-  if missing := handles - {id(each.resource_handle) for each in found}:
+  if missing := handles - {id(handle_of(each)) for each in found}:
     others = live_objects.of(tf.saved_model.experimental.TrackableResource)
-    found += [each for each in others if id(each.resource_handle) in missing]
+    found += [each for each in others if id(handle_of(each)) in missing]
   return found
 
 

@@ -11,7 +11,6 @@ without a request.
 
 import dataclasses
 import os
-import pickle
 import sys
 import tempfile
 import threading
@@ -96,7 +95,7 @@ def verify(saved_model: str, checks: Sequence[Check]) -> dict[str, dict[str, flo
         "outputs": os.path.join(folder, f"{number}-outputs"),
       }
       with open(call["inputs"], "wb") as file:
-        pickle.dump(dict(check.inputs), file)
+        file.write(check_saved_model.pack(check.inputs))
       calls.append(call)
     path = saved_model if "://" in saved_model else os.path.abspath(saved_model)
     with _lock, files.plain_path(path) as plain:
@@ -106,7 +105,7 @@ def verify(saved_model: str, checks: Sequence[Check]) -> dict[str, dict[str, flo
     differences = {}
     for check, call in zip(checks, calls, strict=True):
       with open(call["outputs"], "rb") as file:
-        found = pickle.load(file)
+        found = check_saved_model.unpack(file.read())
       differences[check.signature] = compare(
         check.expected, found, f"The export's signature {check.signature!r}"
       )

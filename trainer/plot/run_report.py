@@ -31,7 +31,7 @@ _ROWS, _NUMBERS, _LETTERS = 10, 12, 100
 # newest value.
 _SPEEDS = ("examples_per_second", "input_wait")
 
-_YES_OR_NO = ("changed", "xla")  # 0 or 1 in environment.json.
+_YES_OR_NO = ("changed",)  # 0 or 1 in environment.json.
 
 
 def page(model_dir: str, found: Mapping[str, Sequence[curves.Curve]]) -> str:

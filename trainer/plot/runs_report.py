@@ -20,7 +20,7 @@ from trainer.reporting import environment, metrics_file
 _CONFIGS = ("operative_config.gin", "config.gin")
 # Of environment.json. Its command and its time differ in any case.
 _SURROUNDINGS = (
-  *("device", "hosts", "precision", "xla", "seed"),
+  *("device", "hosts", "precision", "seed"),
   *("octet", "tensorflow", "keras", "python", "machine"),
 )
 

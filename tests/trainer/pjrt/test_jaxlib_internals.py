@@ -32,7 +32,8 @@ def devices_of(monkeypatch):
 
 def test_only_a_tpu_compiler_is_asked_to_pack_buffers(devices_of):
   assert jaxlib_internals.compile_for(None, devices_of(Compiler("tpu"))) == PACKED
-  assert jaxlib_internals.compile_for(None, devices_of(Compiler("cpu"))) == []
+  unfused = [("xla_cpu_experimental_ynn_fusion_type", "")]
+  assert jaxlib_internals.compile_for(None, devices_of(Compiler("cpu"))) == unfused
 
 
 def test_a_gpus_compiler_is_asked_for_the_same_bits_each_time(devices_of):

@@ -203,7 +203,6 @@ def test_environment_and_configuration(finished):
     "float32",
     "1",
   )
-  assert environment["xla"] == "no"
   assert {"command", "tensorflow", "keras", "python", "machine"} <= environment.keys()
   for name in ("config.gin", "operative_config.gin"):
     assert f"<pre>{(model_dir / name).read_text()}</pre>" in html.unescape(text)

@@ -138,7 +138,7 @@ def test_every_value_is_tried_out(tmp_path):
       SWEEP.replace("'random'", "'rnadom'"),
       [],
       "sweep.sampler = 'rnadom': expected one of tpe, gp, "
-      "random, grid, cmaes, nsgaii. Did you mean "
+      "random, cmaes, nsgaii. Did you mean "
       "random?",
     ),
     (

@@ -201,8 +201,11 @@ def _value_inside(package: str, inside: re.Match, full: str, name: str) -> Any:
   own = getattr(outer, inside[2].rpartition(".")[2], None) if depth else None
   if isinstance(own, types.ModuleType) and hasattr(own, name):
     return getattr(own, name)  # such as tpu_function of contrib.tpu
-  if depth and hasattr(outer, name):
-    return getattr(outer, name)
+  found = getattr(outer, name, None) if depth else None
+  # tf_slim's modules have TensorFlow's modules among their names, such as `variables`.
+  is_tensorflows = isinstance(found, types.ModuleType) and found.__name__.startswith("tensorflow.")
+  if found is not None and not is_tensorflows:
+    return found
   if depth < _DEPTH and name.islower():
     return importlib.import_module(f"{package}.{full}")
   raise absent.AbsentNameError(full)
