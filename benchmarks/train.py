@@ -30,18 +30,17 @@ def measure(names=tuple(cases.CASES), rounds=10, precisions=PRECISIONS, device="
 
 def _sides(case, precisions, device="cpu"):
   found = {}
+  by_xla = "xla:gpu:1" if device == "gpu" else "xla:1"
   for precision in precisions:
     same = {"case": case, "precision": precision, "device": device}
     found |= {
       f"octet {precision}": sides.Side(octet, same),
-      f"octet xla {precision}": sides.Side(octet, same | {"xla": True}),
+      f"octet xla {precision}": sides.Side(octet, same | {"device": by_xla}),
       f"bare {precision}": sides.Side(bare, same),
       f"one call {precision}": sides.Side(bare, same | {"on_device": False}),
       f"fit tuned {precision}": sides.Side(keras_fit, same | {"tuned": True}),
       f"torch {precision}": sides.Side(torch, same),
     }
-    if device == "gpu":
-      found[f"octet pjrt {precision}"] = sides.Side(octet, same | {"device": "xla:gpu:1"})
     if precision == "float32":
       found["fit float32"] = sides.Side(keras_fit, same | {"tuned": False})
       if case.network == "cifar10_cnn" and device == "cpu":
@@ -89,9 +88,7 @@ def _rows(case, precisions, slices, device="cpu"):
       )
     )
     rows.append(row(ours, f"torch {precision}", "PyTorch", precision, at_least=1))
-    rows.append(row(f"octet xla {precision}", ours, "Octet without XLA", f"{precision}, XLA"))
-    if device == "gpu":
-      rows.append(row(f"octet pjrt {precision}", ours, "Octet by TensorFlow", f"{precision}, PJRT"))
+    rows.append(row(f"octet xla {precision}", ours, "Octet by TensorFlow", f"{precision}, PJRT"))
   if len(precisions) == 2:
     pays = not case.host_bound and results.computes_bfloat16()
     rows.append(
@@ -140,7 +137,7 @@ class Slice:
     return step >= self._first and step % self._steps == 0 and not self._turns.take()
 
 
-def octet(turns, case, precision, device="cpu", age=0, xla=False):
+def octet(turns, case, precision, device="cpu", age=0):
   """Estimator.train with default settings except the length of the device loop.
 
   `age` steps come before the first turn.
@@ -156,7 +153,6 @@ def octet(turns, case, precision, device="cpu", age=0, xla=False):
       trainer.RunConfig(
         device=device,
         precision=precision,
-        xla=xla,
         tpu_config=trainer.TPUConfig(iterations_per_loop=case.steps),
       ),
       train_batch_size=case.batch_size,

@@ -39,9 +39,4 @@ def test_on_a_gpu_all_sides_are_there_and_nothing_is_wanted():
   slices = {name: sides.Slices([1.0], [2**30], 2**30) for name in found}
   rows = train._rows(case, train.PRECISIONS, slices, "gpu")
   assert {row.bound for row in rows} == {""}
-  assert {row.against for row in rows} >= {
-    "Keras fit",
-    "PyTorch",
-    "Octet without XLA",
-    "Octet by TensorFlow",
-  }
+  assert {row.against for row in rows} >= {"Keras fit", "PyTorch", "Octet by TensorFlow"}
