@@ -30,10 +30,20 @@ def devices_of(monkeypatch):
   return lambda client: [types.SimpleNamespace(client=client, id=0)]
 
 
+def module(text):
+  operation = types.SimpleNamespace(get_asm=lambda large_elements_limit: text)
+  return types.SimpleNamespace(operation=operation)
+
+
 def test_only_a_tpu_compiler_is_asked_to_pack_buffers(devices_of):
   assert jaxlib_internals.compile_for(None, devices_of(Compiler("tpu"))) == PACKED
-  unfused = [("xla_cpu_experimental_ynn_fusion_type", "")]
-  assert jaxlib_internals.compile_for(None, devices_of(Compiler("cpu"))) == unfused
+  assert jaxlib_internals.compile_for(module("stablehlo.dot"), devices_of(Compiler("cpu"))) == []
+
+
+def test_convolutions_of_a_cpu_are_not_fused(devices_of):
+  """Fused ones took four times as long."""
+  found = jaxlib_internals.compile_for(module("stablehlo.convolution"), devices_of(Compiler("cpu")))
+  assert found == [("xla_cpu_experimental_ynn_fusion_type", "")]
 
 
 def test_a_gpus_compiler_is_asked_for_the_same_bits_each_time(devices_of):
