@@ -112,8 +112,8 @@ def _argument_attributes(function, count):
 _PACKED = (("xla_tpu_buffer_assignment_enable_fast_merge_fallback", False),)
 # Sums in a fixed order, and no choice of kernels by their measured time.
 _DETERMINISTIC = (("xla_gpu_deterministic_ops", True),)
-# On a CPU, a convolution in one of YNNPACK's fusions took 4 times as long as one outside of them. An
-# MLP is a tenth faster with the fusions (jaxlib 0.10.2, AMD EPYC with AVX2).
+# On a CPU, a convolution in one of YNNPACK's fusions took 4 times as long as one outside of them.
+# An MLP is a tenth faster with the fusions (jaxlib 0.10.2, AMD EPYC with AVX2).
 _UNFUSED = (("xla_cpu_experimental_ynn_fusion_type", ""),)
 
 
