@@ -52,7 +52,7 @@ BUDGETS = {
   "new": 167,
   "optimization": 932,
   "outputs": 2470,
-  "pjrt": 1393,
+  "pjrt": 1400,
   "plot": 644,
   "preflight": 1046,
   "programs": 2569,

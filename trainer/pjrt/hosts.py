@@ -244,8 +244,7 @@ class Hosts:
     """Waits for the calls of the others to the first process; returns number → connection."""
     connections: dict[int, socket.socket] = {}
     listener, busy = None, ""
-    while self._open - connections.keys():
-      missing = sorted(self._open - connections.keys())
+    while missing := sorted(self._open - connections.keys()):
       wait.go_on(", ".join(map(self._name, missing)), busy)
       try:
         listener = listener or _listen(int(self._addresses[0].rpartition(":")[2]))
@@ -263,7 +262,9 @@ class Hosts:
         if number is not None:
           connection.sendall(_ANSWER)
           connection.settimeout(None)
-          connections[number] = connection  # instead of one that has called before, and ended
+          connections[number] = connection
+      # A worker that has ended meanwhile comes again.
+      connections = {number: each for number, each in connections.items() if not _has_ended(each)}
     listener.close()
     return connections
 
@@ -382,6 +383,15 @@ def _receive(connection):
     return connection.recv(len(_ANSWER))
   except OSError:
     return b""
+
+
+def _has_ended(connection):
+  try:
+    return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+  except BlockingIOError:
+    return False
+  except OSError:
+    return True
 
 
 def _copy(source, target):

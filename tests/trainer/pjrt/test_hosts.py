@@ -289,7 +289,9 @@ def test_strangers_and_returning_workers_do_not_disturb(store):
         time.sleep(0.01)
       stranger.sendall(said)
       stranger.close()
-    others = [pool.submit(hosts.Hosts, where, number, {}, 30.0) for number in (1, 2)]
+    second = pool.submit(hosts.Hosts, where, 2, {}, 30.0)
+    time.sleep(0.2)  # the first process has all numbers now, one of them from a worker that ended
+    others = [pool.submit(hosts.Hosts, where, 1, {}, 30.0), second]
     processes = [each.result(30) for each in (first, *others)]
   assert of_all(processes, lambda number: number) == [[0, 1, 2]] * 3
   for each in processes:
