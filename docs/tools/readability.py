@@ -129,12 +129,17 @@ def comments(code: str) -> list[tuple[int, str]]:
 
 def lines_of_code(code: str) -> int:
   """Returns how many lines are neither empty nor a docstring nor a comment alone."""
+  return len(numbers_of_code(code))
+
+
+def numbers_of_code(code: str) -> set[int]:
+  """Returns the numbers of these lines."""
   lines = {number for number, line in enumerate(code.splitlines(), 1) if line.strip(" #")}
   lines -= {n for n, line in enumerate(code.splitlines(), 1) if line.lstrip().startswith("#")}
   for node in ast.walk(ast.parse(code)):
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
       lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-  return len(lines)
+  return lines
 
 
 def _comment_texts(code: str) -> Iterator[str]:

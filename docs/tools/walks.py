@@ -19,19 +19,36 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-from docs.tools import draw
+from docs.tools import draw, readability
 
-# Runs the command, and writes down the functions that each walk enters: [walk, file, line].
-_RECORD = """
+# Runs the command in a process whose `record` sees each call and return, and writes its `found`.
+_BEFORE = """
 import json, os, runpy, sys, threading, trainer
 root = os.path.dirname(trainer.__file__) + os.sep
+"""
+_AFTER = """
+output, sys.argv = sys.argv[1], sys.argv[1:]
+sys.setprofile(record)
+try:
+  runpy.run_module("trainer.main", run_name="__main__", alter_sys=True)
+except SystemExit as end:
+  assert not end.code, end.code
+finally:
+  sys.setprofile(None)
+  with open(output, "w") as file:
+    json.dump(list(found), file)
+"""
+
+# Finds the functions that each walk enters: (walk, file, line).
+_FUNCTIONS = """
 BEGINS = {
   ("loop/training.py", "_run_device_loop"): "step",
   ("evaluation/evaluator.py", "evaluate"): "evaluation",
   ("checkpoints/saver.py", "save"): "save",
 }
-walk, begun, found = None, None, set()
+walk, begun, found = None, None, {}
 
 def record(frame, event, argument):
   global walk, begun
@@ -49,31 +66,28 @@ def record(frame, event, argument):
     begun = frame if walk else None
   entered = walk if is_main else "save"  # The other thread writes checkpoints.
   if entered:
-    found.add((entered, file, code.co_firstlineno))
+    found[entered, file, code.co_firstlineno] = True
 
-output, sys.argv = sys.argv[1], sys.argv[1:]
 threading.setprofile(record)
-sys.setprofile(record)
-try:
-  runpy.run_module("trainer.main", run_name="__main__", alter_sys=True)
-except SystemExit as end:
-  assert not end.code, end.code
-finally:
-  sys.setprofile(None)
-  with open(output, "w") as file:
-    json.dump(sorted(found), file)
 """
 
 _BINDINGS = ("run.train_steps = 2", "run.eval_steps = 1", "run.exporters = []")
 
 
-def record(root: pathlib.Path) -> list[tuple[str, str, int]]:
-  """Returns (walk, file of trainer/, first line) of each function that a walk enters."""
+def record(root: pathlib.Path, recorder: str) -> list[Any]:
+  """Trains the digits for two steps in a tree, and returns what a recorder has found.
+
+  Args:
+    root: of the tree.
+    recorder: Python that defines a profile function `record`, and `found`, which JSON can hold. It
+      may use `root`, the folder of trainer/.
+  """
+  program = _BEFORE + recorder + _AFTER
   with tempfile.TemporaryDirectory() as folder:
     output = os.path.join(folder, "entered.json")
     subprocess.run(
       [
-        *(sys.executable, "-c", _RECORD, output, "--gin_file=gin_configs/digits.gin"),
+        *(sys.executable, "-c", program, output, "--gin_file=gin_configs/digits.gin"),
         *(f"--model_dir={folder}/run", "--device=cpu"),
         *(f"--gin_bindings={binding}" for binding in _BINDINGS),
       ],
@@ -91,17 +105,13 @@ def code_lines(source: str, first_lines: Iterable[int]) -> int:
   tree = ast.parse(source)
   kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
   functions = [node for node in ast.walk(tree) if isinstance(node, kinds)]
-  wanted, left = set(first_lines), set()
+  wanted = set(first_lines)
   lines: set[int] = set()
   for node in functions:
     first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
     if first in wanted:
       lines.update(range(first, (node.end_lineno or first) + 1))
-    if not isinstance(node, ast.Lambda) and ast.get_docstring(node):
-      left.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-  text = source.splitlines()
-  is_code = lambda line: text[line - 1].strip() and not text[line - 1].strip().startswith("#")
-  return sum(bool(is_code(line)) for line in lines - left)
+  return len(lines & readability.numbers_of_code(source))
 
 
 def count(root: pathlib.Path) -> Mapping[str, tuple[int, int]]:
@@ -109,7 +119,7 @@ def count(root: pathlib.Path) -> Mapping[str, tuple[int, int]]:
   walks: dict[str, dict[str, list[int]]] = collections.defaultdict(
     lambda: collections.defaultdict(list)
   )
-  for walk, file, line in record(root):
+  for walk, file, line in record(root, _FUNCTIONS):
     walks[walk][file].append(line)
   return {
     walk: (

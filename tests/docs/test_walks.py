@@ -1,35 +1,20 @@
 """docs/architecture.md tells its walks as a run goes: the calls of a real run are recorded."""
 
-import json
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 
 from docs.tools import architecture, draw, walks
 
-# Runs the command, and writes down which files of trainer/ are entered, one after the other.
-RECORD = """
-import json, os, runpy, sys, trainer
-root, entered = os.path.dirname(trainer.__file__) + os.sep, []
+# Finds which files of trainer/ are entered, one after the other.
+FILES = """
+found = []
 def record(frame, event, argument):
   path = frame.f_code.co_filename
   if event == "call" and path.startswith(root) and frame.f_code.co_name != "<module>":
     file = path.removeprefix(root)
-    if entered[-1:] != [file]:
-      entered.append(file)
-output, sys.argv = sys.argv[1], sys.argv[1:]
-sys.setprofile(record)
-try:
-  runpy.run_module("trainer.main", run_name="__main__", alter_sys=True)
-except SystemExit as end:
-  assert not end.code, end.code
-finally:
-  sys.setprofile(None)
-  with open(output, "w") as file:
-    json.dump(entered, file)
+    if found[-1:] != [file]:
+      found.append(file)
 """
 
 WALKS = {
@@ -40,23 +25,9 @@ WALKS = {
 
 
 @pytest.fixture(scope="module")
-def entered(tmp_path_factory):
+def entered():
   """The files of trainer/ in the order in which a training with an evaluation enters them."""
-  folder = tmp_path_factory.mktemp("walks")
-  bindings = ("run.train_steps = 2", "run.eval_steps = 1", "run.exporters = []")
-  subprocess.run(
-    [
-      *(sys.executable, "-c", RECORD, str(folder / "entered.json")),
-      *("--gin_file=gin_configs/digits.gin", f"--model_dir={folder / 'run'}", "--device=cpu"),
-      *(f"--gin_bindings={binding}" for binding in bindings),
-    ],
-    cwd=draw.ROOT,
-    env={**os.environ, "PYTHONPATH": str(draw.ROOT)},
-    check=True,
-    capture_output=True,
-    timeout=600,
-  )
-  return json.loads((folder / "entered.json").read_text())
+  return walks.record(draw.ROOT, FILES)
 
 
 def missed_step(walk, entered):
